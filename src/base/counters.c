@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * counters.c - counter blocks and the JSON line
+ *
+ * Blocks stand in chunks that are mapped and never given back.  A block is
+ * taken by compare-and-swap of owner_tid from 0, or from the id of a thread
+ * that no longer exists; that look round happens only when no block is free.
+ */
+#include "base/counters.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+#define FIRST_BLOCKS 32
+#define MORE_BLOCKS  128
+
+struct chunk {
+	struct counters *blocks;
+	size_t n;
+	struct chunk *next;
+};
+
+__thread struct counters *counters_mine;
+
+static struct counters first[FIRST_BLOCKS];
+static struct chunk first_chunk = { first, FIRST_BLOCKS, NULL };
+static struct chunk *chunks = &first_chunk;
+static uint64_t start_ns;
+
+__attribute__((constructor(101))) static void counters_start(void)
+{
+	start_ns = clock_ns();
+}
+
+static const char *const names[] = {
+#define X(name, text) [CNT_##name] = #name,
+	COUNTERS(X)
+#undef X
+};
+
+const char *counter_name(enum counter c)
+{
+	return (unsigned)c < CNT_COUNT ? names[c] : "?";
+}
+
+static struct counters *take(uint32_t tid, int look_for_dead)
+{
+	int pid = look_for_dead ? sys_getpid() : 0;
+
+	/* pairs with grow(): a chunk's fields are visible before its address */
+	for (struct chunk *k = ld_acq(&chunks); k; k = k->next) {
+		for (size_t i = 0; i < k->n; i++) {
+			struct counters *c = &k->blocks[i];
+			uint32_t owner = ld_rlx(&c->owner_tid);
+
+			/* the id of a dead predecessor: its block is ours */
+			if (owner == tid)
+				return c;
+			if (owner != 0 && !(look_for_dead &&
+					    sys3(SYS_tgkill, pid, owner, 0) == -ESRCH))
+				continue;
+			if (cas_acqrel(&c->owner_tid, owner, tid))
+				return c;
+		}
+	}
+	return NULL;
+}
+
+static int grow(void)
+{
+	size_t bytes = sizeof(struct chunk) + CACHE_LINE + MORE_BLOCKS * sizeof(struct counters);
+	long p = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p < 0 && p > -4096)
+		return -ENOMEM;
+
+	struct chunk *k = (struct chunk *)p;
+	uintptr_t blocks = ((uintptr_t)(k + 1) + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1);
+
+	k->blocks = (struct counters *)blocks;
+	k->n = MORE_BLOCKS;
+	do
+		k->next = ld_acq(&chunks);
+	while (!cas_acqrel(&chunks, k->next, k));
+	return 0;
+}
+
+struct counters *counters_attach(void)
+{
+	uint32_t tid = (uint32_t)sys_gettid();
+	struct counters *c = take(tid, 0);
+
+	if (!c)
+		c = take(tid, 1);
+	if (!c && grow() == 0)
+		c = take(tid, 0);
+	if (!c)
+		c = &first[0];
+	counters_mine = c;
+	return c;
+}
+
+void counters_sum(struct counters *sum)
+{
+	memset(sum, 0, sizeof(*sum));
+	/* pairs with grow() */
+	for (struct chunk *k = ld_acq(&chunks); k; k = k->next) {
+		for (size_t i = 0; i < k->n; i++) {
+			for (int j = 0; j < CNT_COUNT; j++)
+				sum->v[j] += ld_rlx(&k->blocks[i].v[j]);
+			for (int j = 0; j < REASON_COUNT; j++)
+				sum->reason[j] += ld_rlx(&k->blocks[i].reason[j]);
+		}
+	}
+}
+
+void counters_reset(void)
+{
+	for (struct chunk *k = ld_acq(&chunks); k; k = k->next)
+		memset(k->blocks, 0, k->n * sizeof(*k->blocks));
+	counters_mine = NULL;
+	start_ns = clock_ns();
+}
+
+struct out {
+	char *buf;
+	size_t size, len;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct out *o, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	int n = vsnprintf(o->buf + o->len, o->size - o->len, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		o->len = MIN(o->len + (size_t)n, o->size - 1);
+}
+
+static void put_string(struct out *o, const char *s)
+{
+	put(o, "\"");
+	for (; *s; s++) {
+		unsigned char ch = (unsigned char)*s;
+
+		if (ch == '"' || ch == '\\')
+			put(o, "\\%c", ch);
+		else if (ch < 0x20 || ch >= 0x7f)
+			put(o, "\\u%04x", ch);
+		else
+			put(o, "%c", ch);
+	}
+	put(o, "\"");
+}
+
+static void program_name(char *buf, size_t size)
+{
+	long fd = sys3(SYS_open, "/proc/self/comm", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = fd < 0 ? -1 : sys_read((int)fd, buf, size - 1);
+
+	if (fd >= 0)
+		sys_close((int)fd);
+	if (n <= 0) {
+		snprintf(buf, size, "?");
+		return;
+	}
+	buf[n] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+}
+
+size_t counters_json(char *buf, size_t size)
+{
+	struct out o = { buf, size, 0 };
+	struct counters sum;
+	char comm[64];
+	const char *sep = "";
+
+	counters_sum(&sum);
+	program_name(comm, sizeof(comm));
+	put(&o, "{\"program\":");
+	put_string(&o, comm);
+	uint64_t up_ms = (clock_ns() - start_ns) / NS_PER_MS;
+	put(&o, ",\"pid\":%d,\"uptime_s\":%llu.%03llu", sys_getpid(),
+	    (unsigned long long)(up_ms / 1000), (unsigned long long)(up_ms % 1000));
+	for (int i = 0; i < CNT_COUNT; i++)
+		put(&o, ",\"%s\":%llu", names[i], (unsigned long long)sum.v[i]);
+	put(&o, ",\"reasons\":{");
+	for (int i = 1; i < REASON_COUNT; i++) {
+		if (!sum.reason[i])
+			continue;
+		put(&o, "%s\"%s\":%llu", sep, reason_name(i), (unsigned long long)sum.reason[i]);
+		sep = ",";
+	}
+	put(&o, "}}\n");
+	return o.len;
+}
+
+int counters_write_file(const char *path)
+{
+	char expanded[4096], line[8192];
+	struct out o = { expanded, sizeof(expanded), 0 };
+
+	expanded[0] = '\0';
+	for (const char *s = path; *s; s++) {
+		if (s[0] == '%' && s[1] == 'p') {
+			put(&o, "%d", sys_getpid());
+			s++;
+		} else {
+			put(&o, "%c", *s);
+		}
+	}
+	size_t n = counters_json(line, sizeof(line));
+	long fd = sys3(SYS_open, expanded, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return (int)fd;
+	ssize_t done = sys_write((int)fd, line, n);
+	sys_close((int)fd);
+	return done == (ssize_t)n ? 0 : done < 0 ? (int)done : -EIO;
+}

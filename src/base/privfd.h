@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * privfd.h - the library's own file descriptors
+ *
+ * They live at high numbers (so that the lowest-fd rule holds for the
+ * program), are close-on-exec, and are known here, so that close(), dup2(),
+ * close_range() and close loops of the program can be made to miss them.
+ */
+#ifndef BASE_PRIVFD_H
+#define BASE_PRIVFD_H
+
+#include <stdbool.h>
+
+/*
+ * Move fd to a high number with close-on-exec and register it.
+ * Return: the new number (fd itself is closed), or -errno (fd is closed too).
+ * Context: any thread; no lock held that a signal handler could want.
+ */
+int privfd_adopt(int fd);
+
+/* Close and forget; -1 is accepted. */
+void privfd_close(int fd);
+
+/* Is this number one of ours?  Cheap; called by close() and friends. */
+bool privfd_is(int fd);
+
+/* The lowest of ours at or above fd, or -1: for close_range(). */
+int privfd_next(int fd);
+
+/* In the child of a fork: close all of ours (they are the parent's). */
+void privfd_close_all(void);
+
+#endif

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# One convenience library a room, so that unit tests link the hidden
+# functions of just what they test.
+noinst_LTLIBRARIES += libcore.la
+libcore_la_SOURCES =
+libcore_la_LIBADD =
+
+include src/base/local.mk
