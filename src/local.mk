@@ -6,3 +6,4 @@ libcore_la_SOURCES =
 libcore_la_LIBADD =
 
 include src/base/local.mk
+include src/sock/local.mk

@@ -94,6 +94,7 @@ struct ptx {
 	bool fin_sent;		/* FIN{e,P} is out in this epoch */
 	bool shut;		/* PA_SHUT_WR has been given */
 	bool closing;		/* CLOSING was received */
+	bool raw_after;		/* raw bytes followed the ring's in e */
 	uint16_t e;
 	uint16_t ask;		/* epoch of the other direction to be asked for, 0: none */
 	uint16_t asked;		/* ... as composed into a record */
@@ -127,7 +128,8 @@ bool ptx_may_switch(const struct ptx *tx);
 /*
  * Inside a write, tx lock held, no thread in a kernel write, b0 in hand, N
  * read stable from the kernel and equal to kc (else PA_ILLEGAL).  soft: the
- * caller has won slot_attach() with ptx_next_epoch() before.
+ * caller has won slot_attach() with ptx_next_epoch() before.  ptx_put() of b0
+ * and more follows under the same lock: an epoch is never empty.
  */
 uint32_t ptx_switch(struct ptx *tx, uint64_t N, uint8_t b0);
 static inline uint16_t ptx_next_epoch(const struct ptx *tx) { return tx->e + 1; }
@@ -157,6 +159,8 @@ uint32_t ptx_record_wrote(struct ptx *tx, size_t n);
 /* PUMP: ring bytes [*from, *from + return) go to the kernel next; 0 while a record is pending */
 uint64_t ptx_pump(const struct ptx *tx, uint64_t *from);
 uint32_t ptx_pumped(struct ptx *tx, uint64_t n);
+/* The peer ended without having consumed all of ours; C: its word in shared memory, else 0. */
+bool ptx_unread(const struct ptx *tx, uint64_t C);
 /* The transmit ring and credit word may serve another conn (or link gone: see FREE). */
 bool ptx_ring_free(const struct ptx *tx);
 

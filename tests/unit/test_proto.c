@@ -1,0 +1,900 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * test_proto.c - every state by every event of the protocol of a direction
+ *
+ * Each cell says the state afterwards and exactly the actions to be taken.
+ * The parser has its own file, test_proto_eat.c.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "base/util.h"
+#include "sock/proto.h"
+#include "sock/proto_shm.h"
+#include "sock/proto_wire.h"
+
+#define LINK	7u
+#define OTHER	8u
+#define E	3
+#define N0	100u
+#define B0	0x41
+#define WINDOW	64u
+#define NONCE	0x1122334455667788ull
+
+/* ------------------------------------------------------------ sender -- */
+
+/* how the sender is set up before the event */
+enum flavour { SOFT, VERBS, DEAD, FLAVOURS };	/* DEAD: soft, link known dead */
+
+static struct ptx tx_make(enum ptx_state st, enum flavour fl)
+{
+	struct ptx tx;
+
+	ptx_init(&tx, N0);
+	tx.e = E - 1;
+	assert_int_equal(ptx_bind(&tx, LINK, fl != VERBS, NONCE, WINDOW), 0);
+	if (st == PTX_QUIET) {
+		tx.e = E;
+		ptx_on_closing(&tx, LINK, E, 0);
+	} else if (st == PTX_RAW) {
+		tx.e = E;
+		tx.rel = false;
+	} else {
+		ptx_switch(&tx, N0, B0);
+		ptx_put(&tx, 10);
+	}
+	if (st == PTX_ON || st == PTX_PUMP) {
+		ptx_on_switched(&tx, LINK, E);
+		ptx_record_wrote(&tx, (ptx_record(&tx, &(size_t){ 0 }), PREC_SIZE));
+		ptx_on_credit(&tx, LINK, E, 4);
+	}
+	if (st == PTX_PUMP)
+		ptx_retreat(&tx);
+	if (fl == DEAD)
+		tx.link_up = false;
+	assert_int_equal(tx.state, st);
+	return tx;
+}
+
+#define TX_EVENTS(X) \
+	X(SWITCHED, ptx_on_switched(tx, LINK, E)) \
+	X(SWITCHED_OLD, ptx_on_switched(tx, LINK, E - 1)) \
+	X(SWITCHED_LINK, ptx_on_switched(tx, OTHER, E)) \
+	X(REFUSED, ptx_on_refused(tx, LINK, E)) \
+	X(REFUSED_OLD, ptx_on_refused(tx, LINK, E - 1)) \
+	X(CREDIT, ptx_on_credit(tx, LINK, E, 6)) \
+	X(CREDIT_ALL, ptx_on_credit(tx, LINK, E, tx->P)) \
+	X(CREDIT_OLD, ptx_on_credit(tx, LINK, E - 1, 6)) \
+	X(CREDIT_BACK, ptx_on_credit(tx, LINK, E, tx->K)) \
+	X(CREDIT_MORE, ptx_on_credit(tx, LINK, E, tx->P + 1)) \
+	X(PLEASE, ptx_on_please(tx, LINK, E)) \
+	X(PLEASE_OLD, ptx_on_please(tx, LINK, E - 1)) \
+	X(PLEASE_LINK, ptx_on_please(tx, OTHER, E)) \
+	X(RELEASED, ptx_on_released(tx, LINK, E)) \
+	X(RELEASED_OLD, ptx_on_released(tx, LINK, E - 1)) \
+	X(CLOSING, ptx_on_closing(tx, LINK, E, 5)) \
+	X(CLOSING_OLD, ptx_on_closing(tx, LINK, E - 1, 5)) \
+	X(LINK_DEAD, ptx_link_dead(tx, LINK)) \
+	X(OTHER_DEAD, ptx_link_dead(tx, OTHER)) \
+	X(REQUEST, ptx_on_request(tx, E)) \
+	X(REQUEST_OLD, ptx_on_request(tx, E - 1)) \
+	X(RETREAT, ptx_retreat(tx)) \
+	X(ASK, ptx_request(tx, 9)) \
+	X(SHUTDOWN, ptx_shutdown(tx)) \
+	X(PUT, ptx_put(tx, 1)) \
+	X(PUT_MUCH, ptx_put(tx, WINDOW + 1)) \
+	X(SWITCH, ptx_switch(tx, tx->kc, B0)) \
+	X(SWITCH_N, ptx_switch(tx, tx->kc + 1, B0)) \
+	X(RECORD_OUT, (ptx_record(tx, &(size_t){ 0 }), ptx_record_wrote(tx, PREC_SIZE))) \
+	X(PUMPED, ptx_pumped(tx, 1))
+
+enum tx_event {
+#define X(sym, call) TX_##sym,
+	TX_EVENTS(X)
+#undef X
+	TX_EVENT_COUNT
+};
+
+static uint32_t tx_fire(struct ptx *tx, enum tx_event ev)
+{
+	switch (ev) {
+#define X(sym, call) case TX_##sym: return call;
+	TX_EVENTS(X)
+#undef X
+	default: return 0;
+	}
+}
+
+static const char *tx_event_name(enum tx_event ev)
+{
+	static const char *const names[] = {
+#define X(sym, call) #sym,
+		TX_EVENTS(X)
+#undef X
+	};
+
+	return names[ev];
+}
+
+struct cell { uint8_t st; uint32_t act; };
+
+#define RAW	PTX_RAW
+#define SWG	PTX_SWITCHING
+#define ON	PTX_ON
+#define PMP	PTX_PUMP
+#define QT	PTX_QUIET
+#define ILL	PA_ILLEGAL
+#define BRK	PA_BREAK_LINK
+/* a retreat on soft: out of SWITCHING, out of ON */
+#define ABA	(PA_SLOT | PA_PUMP)
+#define RSM	(PA_SLOT | PA_WRITE_RECORD | PA_PUMP)
+#define QUI	(PA_SEND_QUIET | PA_WAKE)
+#define QUS	(QUI | PA_SLOT)
+
+/* [event][state] on soft with a live link; PUMP is one with RESUME pending */
+static const struct cell tx_soft[TX_EVENT_COUNT][PTX_STATES] = {
+	/*                    RAW          SWITCHING    ON           PUMP         QUIET */
+	[TX_SWITCHED]     = { {RAW, 0},    {ON, PA_SLOT | PA_WRITE_RECORD},
+							{ON, BRK},   {PMP, 0},    {QT, 0} },
+	[TX_SWITCHED_OLD] = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_SWITCHED_LINK] = { {RAW, 0},   {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_REFUSED]      = { {RAW, 0},    {PMP, ABA},  {ON, BRK},   {PMP, 0},    {QT, 0} },
+	[TX_REFUSED_OLD]  = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_CREDIT]       = { {RAW, BRK},  {SWG, 0},    {ON, PA_WAKE}, {PMP, 0},  {QT, BRK} },
+	[TX_CREDIT_ALL]   = { {RAW, 0},    {SWG, 0},    {ON, PA_WAKE}, {PMP, 0},  {QT, 0} },
+	[TX_CREDIT_OLD]   = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_CREDIT_BACK]  = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_CREDIT_MORE]  = { {RAW, BRK},  {SWG, BRK},  {ON, BRK},   {PMP, BRK},  {QT, BRK} },
+	[TX_PLEASE]       = { {RAW, 0},    {PMP, ABA},  {PMP, RSM},  {PMP, 0},    {QT, 0} },
+	[TX_PLEASE_OLD]   = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_PLEASE_LINK]  = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_RELEASED]     = { {RAW, 0},    {SWG, BRK},  {ON, BRK},   {PMP, 0},    {QT, 0} },
+	[TX_RELEASED_OLD] = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_CLOSING]      = { {QT, QUI},   {QT, QUS},   {QT, QUS},   {QT, QUS},   {QT, 0} },
+	[TX_CLOSING_OLD]  = { {QT, QUI},   {QT, QUS},   {QT, QUS},   {QT, QUS},   {QT, 0} },
+	[TX_LINK_DEAD]    = { {RAW, 0},    {PMP, ABA},  {PMP, RSM},  {PMP, 0},    {QT, 0} },
+	[TX_OTHER_DEAD]   = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_REQUEST]      = { {RAW, 0},    {PMP, ABA},  {PMP, RSM},  {PMP, 0},    {QT, 0} },
+	[TX_REQUEST_OLD]  = { {RAW, 0},    {SWG, 0},    {ON, 0},     {PMP, 0},    {QT, 0} },
+	[TX_RETREAT]      = { {RAW, 0},    {PMP, ABA},  {PMP, RSM},  {PMP, 0},    {QT, 0} },
+	[TX_ASK]          = { {RAW, 0},    {SWG, 0},    {ON, PA_WRITE_RECORD}, {PMP, 0}, {QT, 0} },
+	[TX_SHUTDOWN]     = { {RAW, PA_SHUT_WR}, {SWG, PA_SEND_FIN}, {ON, PA_SEND_FIN},
+								     {PMP, 0},    {QT, PA_SHUT_WR} },
+	[TX_PUT]          = { {RAW, ILL},  {SWG, 0},    {ON, 0},     {PMP, ILL},  {QT, ILL} },
+	[TX_PUT_MUCH]     = { {RAW, ILL},  {SWG, ILL},  {ON, ILL},   {PMP, ILL},  {QT, ILL} },
+	[TX_SWITCH]       = { {RAW, ILL},  {SWG, ILL},  {ON, ILL},   {PMP, ILL},  {QT, ILL} },
+	[TX_SWITCH_N]     = { {RAW, ILL},  {SWG, ILL},  {ON, ILL},   {PMP, ILL},  {QT, ILL} },
+	[TX_RECORD_OUT]   = { {RAW, ILL},  {SWG, ILL},  {ON, ILL},   {PMP, 0},    {QT, ILL} },
+	[TX_PUMPED]       = { {RAW, ILL},  {SWG, ILL},  {ON, ILL},   {PMP, ILL},  {QT, ILL} },
+};
+
+/* what differs on verbs: no slot; LINGER is armed in SWITCHING and taken back */
+static uint32_t tx_as_verbs(enum tx_event ev, enum ptx_state st, uint32_t act)
+{
+	act &= ~PA_SLOT;
+	if (st == PTX_SWITCHING && (ev == TX_CLOSING || ev == TX_CLOSING_OLD))
+		act |= PA_RESTORE_LINGER;
+	return act;
+}
+
+/* what differs when the link's death is known: nothing is sent on it */
+static struct cell tx_as_dead(enum tx_event ev, enum ptx_state st, struct cell c)
+{
+	if (ev == TX_LINK_DEAD)
+		return (struct cell){ st, 0 };
+	c.act &= ~PA_SEND_FIN;
+	return c;
+}
+
+static void tx_check(enum tx_event ev, enum ptx_state st, enum flavour fl)
+{
+	struct cell want = tx_soft[ev][st];
+	struct ptx tx = tx_make(st, fl);
+	uint32_t act = tx_fire(&tx, ev);
+
+	if (fl == VERBS)
+		want.act = tx_as_verbs(ev, st, want.act);
+	if (fl == DEAD)
+		want = tx_as_dead(ev, st, want);
+	if (act != want.act || tx.state != want.st)
+		fail_msg("event %s in state %d, flavour %d: state %d actions 0x%x, expected %d 0x%x",
+			 tx_event_name(ev), st, fl, tx.state, act, want.st, want.act);
+}
+
+static void test_tx_every_state_every_event(void **state)
+{
+	for (int ev = 0; ev < TX_EVENT_COUNT; ev++)
+		for (int st = 0; st < PTX_STATES; st++)
+			for (int fl = 0; fl < FLAVOURS; fl++)
+				tx_check(ev, st, fl);
+}
+
+static void test_tx_retreat_latches_k(void **state)
+{
+	struct ptx tx = tx_make(PTX_ON, SOFT);
+	struct prec r;
+	uint64_t from;
+	size_t len;
+
+	ptx_retreat(&tx);
+	assert_int_equal(ptx_pump(&tx, &from), 0);	/* the record first */
+	ptx_on_credit(&tx, LINK, E, 8);
+	assert_int_equal(prec_decode(&r, ptx_record(&tx, &len)), 0);
+	assert_int_equal(r.type, PREC_RESUME);
+	assert_int_equal(r.K, 4);
+	assert_int_equal(r.P, 10);
+	assert_int_equal(len, PREC_SIZE);
+	assert_int_equal(ptx_record_wrote(&tx, 5), 0);
+	ptx_record(&tx, &len);
+	assert_int_equal(len, PREC_SIZE - 5);
+	assert_int_equal(ptx_record_wrote(&tx, len), 0);
+	assert_int_equal(ptx_pump(&tx, &from), 6);
+	assert_int_equal(from, 4);
+	assert_int_equal(ptx_pumped(&tx, 2), 0);
+	assert_int_equal(ptx_pumped(&tx, 4), PA_SLOT | PA_SEND_UNBIND | PA_WAKE);
+	assert_int_equal(tx.state, PTX_RAW);
+	assert_int_equal(tx.kc, N0 + 2 * PREC_SIZE + 6);
+}
+
+static void test_tx_linger_on_verbs_only_where_a_death_is_silent(void **state)
+{
+	struct ptx tx = tx_make(PTX_RAW, VERBS);
+	size_t len;
+
+	tx.rel = true;
+	assert_int_equal(ptx_switch(&tx, N0, B0), PA_ARM_LINGER | PA_SEND_SWITCH);
+	ptx_put(&tx, 3);
+	ptx_on_switched(&tx, LINK, E + 1);
+	assert_true(tx.linger);				/* until the record is whole */
+	ptx_record(&tx, &len);
+	ptx_record_wrote(&tx, len - 1);
+	assert_true(tx.linger);
+	assert_int_equal(ptx_record_wrote(&tx, 1), PA_RESTORE_LINGER);
+	assert_int_equal(ptx_retreat(&tx), PA_WRITE_RECORD | PA_PUMP);
+	assert_false(tx.linger);
+
+	tx = tx_make(PTX_SWITCHING, VERBS);
+	ptx_retreat(&tx);
+	assert_true(tx.linger);				/* the PUMP of an abandon too */
+	assert_int_equal(ptx_pumped(&tx, 10), PA_RESTORE_LINGER | PA_SEND_UNBIND | PA_WAKE);
+
+	tx = tx_make(PTX_RAW, SOFT);
+	tx.rel = true;
+	assert_int_equal(ptx_switch(&tx, N0, B0), PA_SEND_SWITCH);
+}
+
+static void test_tx_attach_again_needs_release_or_a_new_link(void **state)
+{
+	struct ptx tx = tx_make(PTX_PUMP, SOFT);
+	uint64_t from;
+	size_t len;
+
+	assert_int_equal(ptx_bind(&tx, OTHER, true, NONCE, WINDOW), -EBUSY);
+	ptx_record(&tx, &len);
+	ptx_record_wrote(&tx, len);
+	ptx_pumped(&tx, ptx_pump(&tx, &from));
+	assert_int_equal(tx.state, PTX_RAW);
+	assert_false(ptx_may_switch(&tx));
+	assert_false(ptx_ring_free(&tx));
+	ptx_on_released(&tx, LINK, E);
+	assert_true(ptx_may_switch(&tx));
+	assert_true(ptx_ring_free(&tx));
+	tx.rel = false;
+	assert_int_equal(ptx_bind(&tx, OTHER, true, NONCE, WINDOW), 0);
+	assert_true(ptx_may_switch(&tx));
+	ptx_link_dead(&tx, OTHER);
+	assert_false(ptx_may_switch(&tx));
+}
+
+static void test_tx_last_epoch(void **state)
+{
+	struct ptx tx = tx_make(PTX_RAW, SOFT);
+
+	tx.e = PROTO_EPOCH_MAX - 1;
+	tx.rel = true;
+	assert_true(ptx_may_switch(&tx));
+	assert_int_equal(ptx_switch(&tx, N0, B0), PA_SEND_SWITCH);
+	assert_int_equal(tx.e, PROTO_EPOCH_MAX);
+	ptx_put(&tx, 1);
+	ptx_on_refused(&tx, LINK, PROTO_EPOCH_MAX);
+	ptx_pumped(&tx, 1);
+	assert_int_equal(tx.state, PTX_RAW);
+	assert_false(ptx_may_switch(&tx));
+	assert_int_equal(ptx_switch(&tx, tx.kc, B0), PA_ILLEGAL);
+}
+
+static void test_tx_counts_stop_at_48_bits(void **state)
+{
+	struct ptx tx = tx_make(PTX_ON, SOFT);
+
+	tx.P = tx.K = PROTO_COUNT_MAX - 5;
+	assert_int_equal(ptx_room(&tx), 5);
+	assert_int_equal(ptx_put(&tx, 6), PA_ILLEGAL);
+	assert_int_equal(ptx_put(&tx, 4), 0);
+	assert_int_equal(ptx_put(&tx, 1), RSM);
+	assert_int_equal(tx.state, PTX_PUMP);
+}
+
+static void test_tx_orderly_end_leaves_the_ring_first(void **state)
+{
+	struct ptx tx = tx_make(PTX_ON, SOFT);
+	size_t len;
+
+	assert_int_equal(ptx_shutdown(&tx), PA_SEND_FIN);
+	assert_int_equal(ptx_where(&tx), PTX_EPIPE);
+	assert_int_equal(ptx_on_credit(&tx, LINK, E, 9), PA_WAKE);
+	assert_int_equal(ptx_on_credit(&tx, LINK, E, 10), PA_WAKE | RSM);
+	ptx_record(&tx, &len);
+	assert_int_equal(ptx_record_wrote(&tx, len),
+			 PA_SLOT | PA_SEND_UNBIND | PA_SHUT_WR | PA_WAKE);
+	assert_int_equal(ptx_shutdown(&tx), 0);
+}
+
+static void test_tx_quiet_drops_what_it_had(void **state)
+{
+	struct ptx tx = tx_make(PTX_PUMP, SOFT);
+	uint64_t from;
+	size_t len;
+
+	ptx_record(&tx, &len);
+	ptx_record_wrote(&tx, 7);
+	ptx_on_closing(&tx, LINK, E, 4);
+	assert_null(ptx_record(&tx, &len));
+	assert_int_equal(ptx_pump(&tx, &from), 0);
+	assert_int_equal(tx.kc, N0 + PREC_SIZE + 7);	/* the count names the cut record too */
+	assert_int_equal(ptx_where(&tx), PTX_EPIPE);
+	assert_true(ptx_unread(&tx, 0));
+}
+
+static void test_tx_asks_in_its_own_record(void **state)
+{
+	struct ptx tx = tx_make(PTX_ON, SOFT);
+	struct prec r;
+	size_t len;
+
+	ptx_request(&tx, 9);
+	assert_int_equal(prec_decode(&r, ptx_record(&tx, &len)), 0);
+	assert_int_equal(r.type, PREC_REQUEST);
+	assert_int_equal(r.other, 9);
+
+	tx = tx_make(PTX_SWITCHING, SOFT);
+	ptx_request(&tx, 9);
+	ptx_on_switched(&tx, LINK, E);
+	ptx_record(&tx, &len);
+	ptx_record_wrote(&tx, len);			/* SWITCHREC first */
+	ptx_retreat(&tx);
+	assert_int_equal(prec_decode(&r, ptx_record(&tx, &len)), 0);
+	assert_int_equal(r.type, PREC_REQUEST);
+
+	tx = tx_make(PTX_ON, SOFT);
+	ptx_retreat(&tx);
+	ptx_request(&tx, 9);
+	assert_int_equal(prec_decode(&r, ptx_record(&tx, &len)), 0);
+	assert_int_equal(r.type, PREC_RESUME);
+	assert_int_equal(r.flags, PREC_WANT_YOURS);
+	assert_int_equal(r.other, 9);
+}
+
+static void test_tx_where(void **state)
+{
+	static const enum ptx_where want[PTX_STATES] = {
+		PTX_TO_KERNEL, PTX_TO_RING, PTX_TO_RING, PTX_WAIT, PTX_EPIPE,
+	};
+	struct ptx tx;
+
+	for (int st = 0; st < PTX_STATES; st++) {
+		tx = tx_make(st, SOFT);
+		assert_int_equal(ptx_where(&tx), want[st]);
+	}
+	tx = tx_make(PTX_ON, SOFT);
+	ptx_put(&tx, ptx_room(&tx));
+	assert_int_equal(ptx_where(&tx), PTX_WAIT);
+	ptx_window(&tx, 1);
+	assert_int_equal(ptx_room(&tx), 0);
+	ptx_window(&tx, 2 * WINDOW);
+	assert_int_equal(ptx_room(&tx), WINDOW);
+}
+
+/* ---------------------------------------------------------- receiver -- */
+
+/* RAW with bytes to drop, and with resent bytes to come, are states of their own here */
+enum rx_setup { R_RAW, R_DROP, R_LEFT, R_NOTED, R_READY, R_ON, R_ENDED, R_SETUPS };
+
+static void rx_feed_record(struct prx *rx, const struct prec *r)
+{
+	uint8_t buf[PREC_SIZE];
+	struct prx_seg seg;
+
+	prec_encode(buf, r);
+	assert_int_equal(prx_eat(rx, buf, PREC_SIZE, &seg), PREC_SIZE);
+	assert_int_equal(seg.kind, PSEG_RECORD);
+}
+
+static void rx_turn_on(struct prx *rx)
+{
+	rx_feed_record(rx, &(struct prec){ .type = PREC_SWITCH, .mark = (uint8_t)~B0,
+					   .e = rx->e, .nonce = NONCE });
+	assert_int_equal(rx->state, PRX_ON);
+}
+
+static void rx_resume(struct prx *rx, uint64_t K, uint64_t P)
+{
+	rx_feed_record(rx, &(struct prec){ .type = PREC_RESUME, .e = rx->e,
+					   .nonce = NONCE, .K = K, .P = P });
+	assert_int_equal(rx->state, PRX_RAW);
+}
+
+/* epoch E, 10 bytes have arrived in the ring, 6 are consumed when ON was reached */
+static struct prx rx_make_n(enum rx_setup st, bool shared, uint64_t N)
+{
+	struct prx rx;
+
+	prx_init(&rx, N0);
+	prx_bind(&rx, LINK, shared, NONCE, WINDOW);
+	if (st == R_RAW)
+		return rx;
+	prx_on_switch(&rx, LINK, E, N, B0, true, true);
+	prx_on_data(&rx, LINK, 10);
+	if (st == R_NOTED || st == R_READY)
+		return rx;
+	rx_turn_on(&rx);
+	prx_consumed(&rx, 6);
+	if (st == R_DROP)
+		rx_resume(&rx, 4, 10);
+	if (st == R_LEFT)
+		rx_resume(&rx, 6, 10);
+	if (st == R_ENDED) {
+		prx_on_kfin(&rx);
+		prx_link_dead(&rx, LINK);
+		prx_verdict(&rx, NULL, false);
+	}
+	return rx;
+}
+
+static struct prx rx_make(enum rx_setup st, bool shared)
+{
+	return rx_make_n(st, shared, st == R_NOTED ? N0 + 5 : N0);
+}
+
+#define RX_EVENTS(X) \
+	X(SWITCH_AT, prx_on_switch(rx, LINK, E + 1, rx->pos, B0, true, true)) \
+	X(SWITCH_AT_ASLEEP, prx_on_switch(rx, LINK, E + 1, rx->pos, B0, true, false)) \
+	X(SWITCH_AHEAD, prx_on_switch(rx, LINK, E + 1, rx->pos + 9, B0, true, true)) \
+	X(SWITCH_BEHIND, prx_on_switch(rx, LINK, E + 1, rx->pos - 1, B0, true, true)) \
+	X(SWITCH_NO_EVIDENCE, prx_on_switch(rx, LINK, E + 1, rx->pos, B0, false, true)) \
+	X(SWITCH_UNBOUND, prx_on_switch(rx, OTHER, E + 1, rx->pos, B0, true, true)) \
+	X(SWITCH_AGAIN, prx_on_switch(rx, LINK, rx->sw_e, rx->pos, B0, true, true)) \
+	X(DATA, prx_on_data(rx, LINK, 1)) \
+	X(DATA_LINK, prx_on_data(rx, OTHER, 1)) \
+	X(DATA_MUCH, prx_on_data(rx, LINK, WINDOW + 1)) \
+	X(FIN, prx_on_fin(rx, LINK, E, 10)) \
+	X(FIN_OLD, prx_on_fin(rx, LINK, E - 1, 10)) \
+	X(FIN_WRONG, prx_on_fin(rx, LINK, E, 11)) \
+	X(UNBIND, prx_on_unbind(rx, LINK, E)) \
+	X(QUIET, prx_on_quiet(rx, LINK, E, rx->pos)) \
+	X(LINK_DEAD, prx_link_dead(rx, LINK)) \
+	X(OTHER_DEAD, prx_link_dead(rx, OTHER)) \
+	X(ANSWER, prx_answer(rx, true)) \
+	X(PEEK_B0, prx_peek(rx, B0)) \
+	X(PEEK_REC, prx_peek(rx, (uint8_t)~B0)) \
+	X(PEEK_ELSE, prx_peek(rx, B0 + 1)) \
+	X(CONSUMED, prx_consumed(rx, 1)) \
+	X(CONSUMED_MUCH, prx_consumed(rx, 11)) \
+	X(SLEEP, prx_before_sleep(rx)) \
+	X(WANT, prx_want(rx)) \
+	X(CLOSE, prx_close(rx))
+
+enum rx_event {
+#define X(sym, call) RX_##sym,
+	RX_EVENTS(X)
+#undef X
+	RX_EVENT_COUNT
+};
+
+static uint32_t rx_fire(struct prx *rx, enum rx_event ev)
+{
+	switch (ev) {
+#define X(sym, call) case RX_##sym: return call;
+	RX_EVENTS(X)
+#undef X
+	default: return 0;
+	}
+}
+
+static const char *rx_event_name(enum rx_event ev)
+{
+	static const char *const names[] = {
+#define X(sym, call) #sym,
+		RX_EVENTS(X)
+#undef X
+	};
+
+	return names[ev];
+}
+
+#undef RAW
+#undef ON
+#define RAW	PRX_RAW
+#define NTD	PRX_NOTED
+#define RDY	PRX_READY
+#define ON	PRX_ON
+#define END	PRX_ENDED
+#define REF	PA_SEND_REFUSED
+#define SWD	PA_SEND_SWITCHED
+#define LEA	(PA_SEND_RELEASED | PA_WAKE)
+#define CRD	PA_SEND_CREDIT
+#define WAK	PA_WAKE
+#define FGT	(PA_SEND_REFUSED | PA_WAKE)
+#define SAME(a)	{ {RAW, a}, {RAW, a}, {RAW, a}, {NTD, a}, {RDY, a}, {ON, a}, {END, a} }
+
+static const struct cell rx_cells[RX_EVENT_COUNT][R_SETUPS] = {
+	/*                      RAW         DROP        LEFT        NOTED       READY       ON          ENDED */
+	[RX_SWITCH_AT]       = { {RDY, SWD}, {RAW, REF}, {RDY, SWD}, {NTD, REF}, {RDY, REF}, {ON, REF},  {END, REF} },
+	[RX_SWITCH_AT_ASLEEP] = { {RAW, FGT}, {RAW, REF}, {RAW, FGT}, {NTD, REF}, {RDY, REF}, {ON, REF}, {END, REF} },
+	[RX_SWITCH_AHEAD]    = { {NTD, 0},   {RAW, REF}, {NTD, 0},   {NTD, REF}, {RDY, REF}, {ON, REF},  {END, REF} },
+	[RX_SWITCH_BEHIND]   = SAME(REF),
+	[RX_SWITCH_NO_EVIDENCE] = SAME(REF),
+	[RX_SWITCH_UNBOUND]  = SAME(REF),
+	[RX_SWITCH_AGAIN]    = { {RAW, BRK}, {RAW, BRK}, {RAW, BRK}, {NTD, BRK}, {RDY, BRK}, {ON, BRK},  {END, REF} },
+	[RX_DATA]            = { {RAW, 0},   {RAW, 0},   {RAW, 0},   {NTD, 0},   {RDY, 0},   {ON, WAK},  {END, 0} },
+	[RX_DATA_LINK]       = SAME(0),
+	[RX_DATA_MUCH]       = { {RAW, 0},   {RAW, 0},   {RAW, 0},   {NTD, BRK}, {RDY, BRK}, {ON, BRK},  {END, 0} },
+	[RX_FIN]             = SAME(0),
+	[RX_FIN_OLD]         = SAME(0),
+	[RX_FIN_WRONG]       = { {RAW, 0},   {RAW, 0},   {RAW, 0},   {NTD, BRK}, {RDY, BRK}, {ON, BRK},  {END, 0} },
+	[RX_UNBIND]          = SAME(0),
+	[RX_QUIET]           = SAME(BRK),
+	[RX_LINK_DEAD]       = { {RAW, 0},   {RAW, WAK}, {RAW, WAK}, {RAW, WAK}, {RDY, WAK}, {ON, WAK},  {END, 0} },
+	[RX_OTHER_DEAD]      = SAME(0),
+	[RX_ANSWER]          = SAME(ILL),
+	[RX_PEEK_B0]         = { {RAW, 0},   {RAW, 0},   {RAW, 0},   {NTD, 0},   {RAW, LEA}, {ON, 0},    {END, 0} },
+	[RX_PEEK_REC]        = SAME(0),
+	[RX_PEEK_ELSE]       = { {RAW, 0},   {RAW, 0},   {RAW, 0},   {NTD, 0},   {RAW, LEA | BRK}, {ON, 0}, {END, 0} },
+	[RX_CONSUMED]        = { {RAW, ILL}, {RAW, ILL}, {RAW, ILL}, {NTD, ILL}, {RDY, ILL}, {ON, 0},    {END, 0} },
+	[RX_CONSUMED_MUCH]   = SAME(ILL),
+	[RX_SLEEP]           = { {RAW, 0},   {RAW, 0},   {RAW, 0},   {NTD, 0},   {RDY, 0},   {ON, CRD},  {END, 0} },
+	[RX_WANT]            = { {RAW, 0},   {RAW, 0},   {RAW, 0},   {RAW, FGT},
+				 {RDY, PA_ASK_TX | PA_SEND_PLEASE}, {ON, PA_ASK_TX | PA_SEND_PLEASE}, {END, 0} },
+	[RX_CLOSE]           = { {RAW, 0},   {RAW, PA_SEND_CLOSING}, {RAW, PA_SEND_CLOSING}, {RAW, FGT},
+				 {RDY, PA_SEND_CLOSING}, {ON, PA_SEND_CLOSING}, {END, 0} },
+};
+
+static void test_rx_every_state_every_event(void **state)
+{
+	for (int ev = 0; ev < RX_EVENT_COUNT; ev++)
+		for (int st = 0; st < R_SETUPS; st++) {
+			struct prx rx = rx_make(st, true);
+			uint32_t act = rx_fire(&rx, ev);
+			struct cell want = rx_cells[ev][st];
+
+			if (act != want.act || rx.state != want.st)
+				fail_msg("event %s in setup %d: state %d actions 0x%x, expected %d 0x%x",
+					 rx_event_name(ev), st, rx.state, act, want.st, want.act);
+		}
+}
+
+static const uint32_t rx_link_actions = PA_SEND_SWITCHED | PA_SEND_CREDIT | PA_SEND_PLEASE |
+	PA_SEND_RELEASED | PA_SEND_CLOSING;
+
+static void test_rx_says_nothing_on_a_dead_link(void **state)
+{
+	for (int ev = 0; ev < RX_EVENT_COUNT; ev++)
+		for (int st = 0; st < R_SETUPS; st++) {
+			struct prx rx = rx_make(st, true);
+
+			prx_link_dead(&rx, LINK);
+			assert_int_equal(rx_fire(&rx, ev) & rx_link_actions, 0);
+		}
+}
+
+static void test_rx_want_is_sticky(void **state)
+{
+	struct prx rx = rx_make(R_RAW, true);
+
+	prx_want(&rx);
+	assert_int_equal(prx_on_switch(&rx, LINK, 1, N0, B0, true, true), REF);
+	assert_int_equal(rx.refused, 1);
+	prx_unwant(&rx);
+	assert_int_equal(prx_on_switch(&rx, LINK, 2, N0, B0, true, true), SWD);
+}
+
+static void test_rx_want_takes_no_data(void **state)
+{
+	struct prx rx = rx_make(R_ON, true);
+	uint64_t from;
+
+	assert_int_equal(prx_avail(&rx, &from), 4);
+	prx_want(&rx);
+	assert_int_equal(prx_avail(&rx, &from), 0);
+	assert_false(prx_is_raw(&rx, 1000));
+	rx_resume(&rx, 6, 10);
+	assert_false(prx_is_raw(&rx, 3));		/* resent bytes must have come */
+	assert_true(prx_is_raw(&rx, 4));
+}
+
+static void test_rx_fin_ends_when_all_is_consumed(void **state)
+{
+	struct prx rx = rx_make(R_ON, true);
+
+	assert_int_equal(prx_on_fin(&rx, LINK, E, 10), 0);
+	assert_int_equal(prx_end(&rx), PRX_OPEN);
+	assert_int_equal(prx_on_data(&rx, LINK, 1), BRK);	/* nothing after FIN */
+	assert_int_equal(prx_consumed(&rx, 4), CRD | WAK);
+	assert_int_equal(prx_end(&rx), PRX_EOF);
+	prx_on_krst(&rx);
+	assert_true(prx_verdict(&rx, NULL, true));
+	assert_int_equal(prx_end(&rx), PRX_EOF);		/* an EOF given stays given */
+}
+
+static void test_rx_resume_forgets_fin(void **state)
+{
+	struct prx rx = rx_make(R_ON, true);
+
+	prx_on_fin(&rx, LINK, E, 10);
+	rx_resume(&rx, 6, 10);
+	assert_int_equal(rx.finP, PROTO_NO_FIN);
+	assert_int_equal(prx_end(&rx), PRX_OPEN);
+}
+
+static void test_rx_credit(void **state)
+{
+	struct prx rx = rx_make(R_ON, true);
+	uint64_t w;
+
+	prx_on_data(&rx, LINK, 40);
+	assert_int_equal(prx_consumed(&rx, WINDOW / 4 - 6), CRD);
+	w = prx_credit_take(&rx);
+	assert_int_equal(credit_epoch(w), E);
+	assert_int_equal(credit_count(w), WINDOW / 4);
+	assert_int_equal(prx_consumed(&rx, 1), 0);
+	assert_int_equal(prx_before_sleep(&rx), CRD);
+	prx_credit_take(&rx);
+	assert_int_equal(prx_before_sleep(&rx), 0);
+}
+
+static void test_rx_ring_is_free_after_unbind_only(void **state)
+{
+	struct prx rx = rx_make(R_RAW, true);
+
+	assert_true(prx_ring_free(&rx, LINK));
+	rx = rx_make(R_ON, true);
+	prx_on_unbind(&rx, LINK, E);
+	assert_false(prx_ring_free(&rx, LINK));		/* still in the epoch */
+	rx = rx_make(R_LEFT, true);
+	assert_false(prx_ring_free(&rx, LINK));
+	prx_on_unbind(&rx, LINK, E - 1);
+	assert_false(prx_ring_free(&rx, LINK));
+	prx_on_unbind(&rx, LINK, E);
+	assert_true(prx_ring_free(&rx, LINK));
+}
+
+static void test_rx_answer_waits_for_nobody(void **state)
+{
+	struct prx rx = rx_make(R_NOTED, true);
+	uint8_t cold[5] = { 1, 2, 3, 4, 5 };
+	struct prx_seg seg;
+
+	assert_int_equal(prx_eat(&rx, cold, 5, &seg), 5);
+	assert_int_equal(seg.act, PA_ANSWER);
+	assert_int_equal(prx_answer(&rx, false), FGT);
+	assert_int_equal(rx.state, PRX_RAW);
+
+	rx = rx_make(R_NOTED, true);
+	prx_eat(&rx, cold, 5, &seg);
+	assert_int_equal(prx_answer(&rx, true), SWD);
+	assert_int_equal(rx.state, PRX_READY);
+}
+
+/* one cell of the verdict's table */
+struct verdict {
+	enum rx_setup st;
+	bool shared, link_up, fin, rst, unread;
+	uint8_t slot_state;
+	uint64_t slot_P;
+	bool judged;
+	uint64_t from, n;
+	enum prx_endkind end;
+};
+
+static const struct verdict verdicts[] = {
+	/* verbs */
+	{ R_RAW, .judged = true, .end = PRX_EOF },
+	{ R_RAW, .rst = true, .judged = true, .end = PRX_CONNRESET },
+	{ R_LEFT, .judged = true, .from = 0, .end = PRX_CONNRESET },
+	{ R_NOTED, .judged = true, .end = PRX_CONNRESET },
+	{ R_READY, .judged = true, .end = PRX_CONNRESET },
+	{ R_ON, .link_up = true },
+	{ R_ON, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
+	{ R_ON, .fin = true, .judged = true, .from = 6, .n = 4, .end = PRX_EOF },
+	{ R_ON, .fin = true, .link_up = true, .judged = true, .from = 6, .n = 4, .end = PRX_EOF },
+	{ R_ON, .fin = true, .unread = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
+	{ R_ON, .fin = true, .rst = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
+	/* soft: FINISH from the slot, link and state make no difference */
+	{ R_RAW, true, .slot_state = SLOT_RAW, .judged = true, .end = PRX_EOF },
+	{ R_RAW, true, .slot_state = SLOT_SWITCHING, .slot_P = 9, .judged = true, .n = 9, .end = PRX_EOF },
+	{ R_RAW, true, .slot_state = SLOT_PUMP, .slot_P = 9, .rst = true, .judged = true, .n = 9, .end = PRX_CONNRESET },
+	{ R_READY, true, .slot_state = SLOT_ON, .slot_P = 12, .judged = true, .n = 12, .end = PRX_EOF },
+	{ R_ON, true, .slot_state = SLOT_ON, .slot_P = 12, .judged = true, .from = 6, .n = 6, .end = PRX_EOF },
+	{ R_ON, true, .slot_state = SLOT_PUMP, .slot_P = 6, .judged = true, .from = 6, .n = 0, .end = PRX_EOF },
+	{ R_ON, true, .slot_state = SLOT_ON, .slot_P = 12, .unread = true, .judged = true, .from = 6, .n = 6, .end = PRX_CONNRESET },
+	{ R_ON, true, .slot_state = SLOT_RAW, .slot_P = 12, .judged = true, .end = PRX_CONNRESET },
+	{ R_DROP, true, .slot_state = SLOT_PUMP, .slot_P = 10, .judged = true, .from = 6, .n = 4, .end = PRX_EOF },
+	{ R_LEFT, true, .slot_state = SLOT_BARRED, .slot_P = 10, .judged = true, .end = PRX_EOF },
+	/* a slot that lies */
+	{ R_ON, true, .slot_state = SLOT_ON, .slot_P = 6 + WINDOW + 1, .judged = true, .end = PRX_CONNRESET },
+	{ R_NOTED, true, .slot_state = SLOT_ON, .slot_P = 9, .judged = true, .end = PRX_CONNRESET },
+};
+
+static void verdict_check(const struct verdict *v, size_t row)
+{
+	struct prx rx = rx_make(v->st, v->shared);
+	struct pslot s = { .e = E, .state = v->slot_state, .N = v->st == R_NOTED ? N0 + 5 : N0, .P = v->slot_P };
+	uint64_t from = 0, n;
+
+	if (v->fin)
+		prx_on_fin(&rx, LINK, E, 10);
+	if (!v->link_up)
+		prx_link_dead(&rx, LINK);
+	if (v->st == R_NOTED)
+		rx.state = PRX_NOTED;
+	if (v->rst)
+		prx_on_krst(&rx);
+	else
+		prx_on_kfin(&rx);
+	if (prx_verdict(&rx, v->shared ? &s : NULL, v->unread) != v->judged)
+		fail_msg("verdict row %zu: judged", row);
+	if (!v->judged)
+		return;
+	n = prx_avail(&rx, &from);
+	if (n != v->n || (n && from != v->from))
+		fail_msg("verdict row %zu: range %lu+%lu", row, from, n);
+	prx_consumed(&rx, n);
+	if (prx_end(&rx) != v->end)
+		fail_msg("verdict row %zu: end %d", row, prx_end(&rx));
+	assert_true(prx_verdict(&rx, NULL, true));		/* once and for all */
+	assert_int_equal(prx_end(&rx), v->end);
+}
+
+static void test_rx_verdict(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(verdicts); i++)
+		verdict_check(&verdicts[i], i);
+}
+
+static void test_rx_finish_after_a_cut_resend(void **state)
+{
+	struct prx rx = rx_make(R_ON, true);
+	struct pslot s = { .e = E, .state = SLOT_PUMP, .N = N0, .P = 12 };
+	uint8_t raw[5] = { 4, 5, 6, 7, 8 };
+	struct prx_seg seg;
+	uint64_t from;
+
+	rx_resume(&rx, 4, 12);
+	assert_int_equal(prx_eat(&rx, raw, 5, &seg), 2);	/* C - K dropped */
+	assert_int_equal(seg.kind, PSEG_DROP);
+	assert_int_equal(seg.act, LEA);
+	assert_int_equal(prx_eat(&rx, raw + 2, 3, &seg), 3);
+	assert_int_equal(seg.kind, PSEG_APP);
+	prx_on_kfin(&rx);
+	prx_verdict(&rx, &s, false);
+	assert_int_equal(prx_avail(&rx, &from), 3);
+	assert_int_equal(from, 9);
+}
+
+/* LAST: which ends let go of the dup; the table's columns are the exits */
+static void test_last(void **state)
+{
+	struct ptx tx = tx_make(PTX_RAW, SOFT);
+	struct prx rx = rx_make(R_ON, true);
+
+	assert_false(prx_last(&rx, &tx, true, true));		/* not closed */
+	prx_close(&rx);
+	assert_false(prx_last(&rx, &tx, true, true));		/* own FIN not out */
+	ptx_shutdown(&tx);
+	assert_false(prx_last(&rx, &tx, false, false));
+	assert_true(prx_last(&rx, &tx, true, false));
+	assert_true(prx_last(&rx, &tx, false, true));
+	prx_on_quiet(&rx, LINK, E, rx.pos + 3);
+	assert_false(prx_last(&rx, &tx, false, false));		/* 3 bytes are on their way */
+	rx.qcount = rx.pos;
+	assert_true(prx_last(&rx, &tx, false, false));
+	rx = rx_make(R_LEFT, true);
+	prx_close(&rx);
+	assert_false(prx_last(&rx, &tx, false, false));
+	rx.left = 0;
+	assert_true(prx_last(&rx, &tx, false, false));
+	rx = rx_make(R_ON, true);
+	prx_close(&rx);
+	prx_on_kfin(&rx);
+	assert_true(prx_last(&rx, &tx, false, false));
+}
+
+static void test_close_refuses_and_swallows(void **state)
+{
+	struct prx rx = rx_make(R_RAW, true);
+	uint8_t raw[3] = { 1, 2, 3 };
+	struct prx_seg seg;
+
+	assert_int_equal(prx_close(&rx), 0);
+	assert_int_equal(prx_close(&rx), 0);
+	assert_int_equal(prx_on_switch(&rx, LINK, 1, N0, B0, true, true), REF);
+	assert_int_equal(prx_eat(&rx, raw, 3, &seg), 3);
+	assert_int_equal(seg.kind, PSEG_DROP);
+}
+
+/* ------------------------------------------------------ shared words -- */
+
+static void test_slot_words(void **state)
+{
+	struct slot_shm s = { 0 };
+	struct pslot v;
+
+	assert_true(slot_attach(&s, PROTO_EPOCH_MAX, 77, 0xff, 18));
+	assert_false(slot_bar(&s));
+	slot_publish(&s, PROTO_COUNT_MAX, 18);
+	v = slot_read(&s);
+	assert_int_equal(v.e, PROTO_EPOCH_MAX);
+	assert_int_equal(v.state, SLOT_SWITCHING);
+	assert_int_equal(v.b0, 0xff);
+	assert_int_equal(v.N, 77);
+	assert_true(v.P == PROTO_COUNT_MAX);
+	assert_int_equal(slot_p_window_log2(s.p), 18);
+	slot_state_set(&s, SLOT_ON);
+	assert_int_equal(slot_read(&s).state, SLOT_ON);
+	assert_int_equal(slot_read(&s).e, PROTO_EPOCH_MAX);
+	slot_state_set(&s, SLOT_RAW);
+	assert_true(slot_bar(&s));
+	assert_true(slot_bar(&s));
+	assert_false(slot_attach(&s, 2, 77, 1, 18));
+	slot_unbar(&s);
+	assert_true(slot_attach(&s, 2, 78, 1, 18));
+}
+
+static void test_credit_word(void **state)
+{
+	uint64_t w = credit_pack(PROTO_EPOCH_MAX, PROTO_COUNT_MAX);
+
+	assert_true(w == UINT64_MAX);
+	assert_int_equal(credit_epoch(w), PROTO_EPOCH_MAX);
+	assert_true(credit_count(w) == PROTO_COUNT_MAX);
+	w = credit_pack(1, 0);
+	assert_int_equal(credit_epoch(w), 1);
+	assert_int_equal(credit_count(w), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tx_every_state_every_event),
+		cmocka_unit_test(test_tx_retreat_latches_k),
+		cmocka_unit_test(test_tx_linger_on_verbs_only_where_a_death_is_silent),
+		cmocka_unit_test(test_tx_attach_again_needs_release_or_a_new_link),
+		cmocka_unit_test(test_tx_last_epoch),
+		cmocka_unit_test(test_tx_counts_stop_at_48_bits),
+		cmocka_unit_test(test_tx_orderly_end_leaves_the_ring_first),
+		cmocka_unit_test(test_tx_quiet_drops_what_it_had),
+		cmocka_unit_test(test_tx_asks_in_its_own_record),
+		cmocka_unit_test(test_tx_where),
+		cmocka_unit_test(test_rx_every_state_every_event),
+		cmocka_unit_test(test_rx_says_nothing_on_a_dead_link),
+		cmocka_unit_test(test_rx_want_is_sticky),
+		cmocka_unit_test(test_rx_want_takes_no_data),
+		cmocka_unit_test(test_rx_fin_ends_when_all_is_consumed),
+		cmocka_unit_test(test_rx_resume_forgets_fin),
+		cmocka_unit_test(test_rx_credit),
+		cmocka_unit_test(test_rx_ring_is_free_after_unbind_only),
+		cmocka_unit_test(test_rx_answer_waits_for_nobody),
+		cmocka_unit_test(test_rx_verdict),
+		cmocka_unit_test(test_rx_finish_after_a_cut_resend),
+		cmocka_unit_test(test_last),
+		cmocka_unit_test(test_close_refuses_and_swallows),
+		cmocka_unit_test(test_slot_words),
+		cmocka_unit_test(test_credit_word),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
