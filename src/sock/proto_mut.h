@@ -15,6 +15,7 @@
 	X(B0, "the record begins with the nonce, not with ~b0") \
 	X(DELAY, "SWITCHED before N is reached") \
 	X(EPOCH_RELEASE, "epochs not checked, attach without RELEASED") \
+	X(EPOCH, "epochs not checked") \
 	X(RELEASE, "attach again without RELEASED") \
 	X(LATCH, "K is read again when the resend starts") \
 	X(REFUSE, "SWITCH noted in any state") \

@@ -342,7 +342,7 @@ static bool rx_verdict_verbs(struct prx *rx, bool unread)
 		return rx_end(rx, 0, 0, !MUT(LINGER));
 	if (MUT(VERDICT))
 		return rx_end(rx, rx->C, rx->Pb, rx->krst);
-	if (rx->finP != rx->Pb && rx->link_up)
+	if (rx->finP != rx->Pb && rx->link_up && !rx->krst)
 		return false;
 	return rx_end(rx, rx->C, rx->Pb,
 		      rx->krst || (unread && !MUT(UNREAD)) || rx->finP != rx->Pb);

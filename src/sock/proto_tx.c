@@ -241,7 +241,7 @@ uint32_t ptx_shutdown(struct ptx *tx)
 static bool tx_current(const struct ptx *tx, uint32_t link, uint16_t e)
 {
 	return tx->bound && link == tx->link && tx->e &&
-	       (e == tx->e || MUT(EPOCH_RELEASE));
+	       (e == tx->e || MUT(EPOCH_RELEASE) || MUT(EPOCH));
 }
 
 uint32_t ptx_on_switched(struct ptx *tx, uint32_t link, uint16_t e)
@@ -273,7 +273,7 @@ uint32_t ptx_on_credit(struct ptx *tx, uint32_t link, uint16_t e, uint64_t C)
 {
 	if (!tx_current(tx, link, e))
 		return 0;
-	if (C > tx->P && !MUT(EPOCH_RELEASE))
+	if (C > tx->P && !MUT(EPOCH_RELEASE) && !MUT(EPOCH))
 		return PA_BREAK_LINK;
 	if (MUT(LATCH) && tx->state == PTX_PUMP && !tx->ab && tx->ps == tx->K && C > tx->K)
 		tx->ps = tx->K = C;
@@ -293,7 +293,7 @@ uint32_t ptx_on_released(struct ptx *tx, uint32_t link, uint16_t e)
 	if (!tx_current(tx, link, e))
 		return 0;
 	/* the peer leaves an epoch only on kernel bytes that we send in PUMP */
-	if (tx_on_ring(tx) && !MUT(EPOCH_RELEASE))
+	if (tx_on_ring(tx) && !MUT(EPOCH_RELEASE) && !MUT(EPOCH))
 		return PA_BREAK_LINK;
 	tx->rel = true;
 	return 0;

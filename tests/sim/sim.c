@@ -77,11 +77,22 @@ uint8_t sim_app_byte(int dir, unsigned int i)
 
 static bool move0(struct end *e) { return kernel_move(e->x); }
 
+static bool kill_time(void)
+{
+	const struct ptx *a = &w.end[0].tx, *b = &w.end[1].tx;
+
+	switch (w.sc.kill_when) {
+	case 1: return a->fin || b->fin;
+	case 2: return a->state == PTX_QUIET || b->state == PTX_QUIET;
+	default: return true;
+	}
+}
+
 static bool kill_link(struct end *e)
 {
 	unsigned int l = sim_rnd(w.sc.links);
 
-	if (!w.sc.kills || w.link[l].dead)
+	if (!w.sc.kills || w.link[l].dead || !kill_time())
 		return false;
 	w.sc.kills--;
 	link_kill(l);
@@ -91,10 +102,13 @@ static bool kill_link(struct end *e)
 static bool (*const steps[])(struct end *e) = {
 	move0, end_write, end_attach, end_records, end_pump, end_read, end_background,
 	end_finish, end_last, end_link, end_notice, end_credit_word, end_rebind,
-	end_recycle, end_exec_step, end_retreat, end_crash, end_exec, kill_link,
+	end_recycle, end_exec_step,
+	/* from here on: misfortunes, out of budgets */
+	end_retreat, end_crash, end_exec, kill_link,
 };
 
 #define STEPS ARRAY_SIZE(steps)
+#define MISFORTUNES (STEPS - 4)
 
 static bool step_try(unsigned int i, int x)
 {
@@ -148,7 +162,7 @@ static void scenario_make(uint64_t seed)
 	s->early_land = sim_rnd(2);
 	s->wake_strict = sim_rnd(2);
 	s->hasten = sim_rnd(2);
-	s->window = 1u << (1 + sim_rnd(3));
+	s->window = 1u << (1 + sim_rnd(4));
 	s->maxe = 1 + sim_rnd(3);
 	s->links = 1 + sim_rnd(LINKS);
 	s->vol = sim_rnd(3);
@@ -159,9 +173,38 @@ static void scenario_make(uint64_t seed)
 	s->room = s->execs || sim_rnd(2) ? KBYTES : 40 + sim_rnd(80);
 	s->x = sim_rnd(256);
 	for (unsigned int i = 0; i < STEPS; i++)
-		s->weights[i] = weight[sim_rnd(ARRAY_SIZE(weight))];
+		s->weights[i] = weight[sim_rnd(i < MISFORTUNES ? ARRAY_SIZE(weight) : 3)];
 	s->nonce[0] = splitmix(&w.rng);
 	s->nonce[1] = splitmix(&w.rng);
+}
+
+/* Narrower scenarios, which make rare meetings of events frequent. */
+static void scenario_close(void)
+{
+	static const enum kind other[] = { HOLD, PATIENT, EARLY, HOLD };
+
+	w.sc.crashes = w.sc.execs = w.sc.vol = 0;
+	w.sc.kills = sim_rnd(4) != 0;
+	w.sc.links = 1;
+	w.sc.maxe = 1;
+	w.sc.weights[0] = 1;		/* the kernel is slow: bytes are still unsent at the close */
+	w.sc.kill_when = sim_rnd(3);
+	w.sc.weights[STEPS - 1] = 16;
+	w.sc.weights[7] = 1;		/* end_finish */
+	w.end[0].kind = sim_rnd(4) ? EARLY : PATIENT;
+	w.end[1].kind = w.end[0].kind == EARLY ? other[sim_rnd(4)] : PATIENT;
+	w.end[0].nbytes = 1 + sim_rnd(8);
+	w.end[1].nbytes = 1 + sim_rnd(3);
+}
+
+static void scenario_death(void)
+{
+	w.sc.crashes = 1;
+	w.sc.kills = w.sc.execs = 0;
+	w.sc.maxe = 1 + sim_rnd(2);
+	w.sc.weights[STEPS - 3] = 1 + sim_rnd(4);
+	w.end[0].nbytes = 2 + sim_rnd(10);
+	w.end[1].nbytes = sim_rnd(6);
 }
 
 static void ends_make(void)
@@ -171,7 +214,7 @@ static void ends_make(void)
 
 		e->x = x;
 		e->open = true;
-		e->nbytes = sim_rnd(12);
+		e->nbytes = sim_rnd(4) ? sim_rnd(32) : sim_rnd(6);
 		e->fin_link = -1;
 		ptx_init(&e->tx, 0);
 		ptx_bind(&e->tx, 0, w.sc.soft, w.sc.nonce[x], w.sc.window);
@@ -179,8 +222,13 @@ static void ends_make(void)
 		prx_bind(&p->rx, 0, w.sc.soft, w.sc.nonce[x], w.sc.window);
 	}
 	scenario_kinds();
-	if (sim_rnd(3) == 0)
-		w.end[1].nbytes = 0;
+	switch (sim_rnd(4)) {
+	case 0: scenario_close(); break;
+	case 1: scenario_death(); break;
+	default:
+		if (sim_rnd(3) == 0)
+			w.end[1].nbytes = 0;
+	}
 }
 
 /* -------------------------------------------------------- properties -- */
@@ -200,9 +248,9 @@ static void check_direction_crashed(const struct end *s, const struct end *r)
 	if (!r->eof && !r->rst)
 		sim_fail("end %d: the peer was killed, but no end was told", r->x);
 	/* a RST has thrown bytes of the kernel away: as in plain TCP */
-	if (w.sc.soft && !r->kerr && !r->dumb && r->rcvd != s->sent)
+	if (w.sc.soft && !r->kerr_tcp && !r->dumb && r->rcvd != s->sent)
 		sim_fail("end %d: %u of %u bytes of a killed peer (soft)", r->x, r->rcvd, s->sent);
-	if (w.sc.soft && !r->kerr && r->rst && !r->sent)
+	if (w.sc.soft && !r->kerr_tcp && r->rst && !r->sent)
 		sim_fail("end %d: reset, though nothing of ours was unread (soft)", r->x);
 }
 

@@ -24,7 +24,7 @@
 #define LINKS		3
 #define KBYTES		2048	/* all bytes one direction may ever carry */
 #define QMSGS		512	/* all messages one link may ever carry one way */
-#define WINDOW_MAX	8
+#define WINDOW_MAX	16
 #define TAG_RECORD	(-1)
 #define TAG_POISON	(-2)
 
@@ -76,12 +76,13 @@ struct end {
 	bool crashed, dumb, execing, exec_failed, noattach;
 	bool open;			/* the kernel socket */
 	bool kerr;			/* it has got a RST */
+	bool kerr_tcp;			/* ... one that plain TCP would have sent, too */
 	bool inside;			/* the reader is in a kernel read */
 	size_t inside_max;
 	struct byte hand[64];		/* read, not yet parsed */
 	size_t hand_n;
+	struct byte kept[PREC_SIZE];	/* what rx.rec holds, with tags */
 	int fin_link;			/* slot that FINISH reads from, -1: none */
-	bool kfin_asleep;
 };
 
 struct scenario {
@@ -89,6 +90,7 @@ struct scenario {
 	bool soft, early_land, wake_strict, hasten;
 	unsigned int window, maxe, links;
 	unsigned int vol, kills, crashes, execs;
+	int kill_when;			/* 0 any time, 1 after an end's FIN, 2 after QUIET */
 	int blind;			/* NOTICE: this end never learns of a death by itself */
 	unsigned int room;
 	uint8_t x, weights[32];
