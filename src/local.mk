@@ -7,3 +7,4 @@ libcore_la_LIBADD =
 
 include src/base/local.mk
 include src/sock/local.mk
+include src/rnic/local.mk

@@ -9,7 +9,16 @@
  * ask which device it runs on; it asks the capabilities in struct rnic.
  *
  * Locking: a CQ, its QPs and their posting are serialised by the caller (one
- * engine lock); different CQs are independent.  No call blocks.
+ * engine lock); different CQs are independent.  No call blocks.  qp_export,
+ * slab_* and params are the caller's to serialise per object.
+ *
+ * What both devices promise: completions of one QP come in order; receives are
+ * used up in the order they were posted; a WRITE_WITH_IMM or SEND takes one
+ * receive and waits at the receiver while none is posted; payload and all
+ * earlier writes of the QP are visible before its completion is.  post_send
+ * returns 0 or an errno value with *bad_wr set, and what precedes *bad_wr is
+ * posted: ENOMEM (queue or lane full: poll, try again), EINVAL, EOPNOTSUPP;
+ * on a broken QP EIO (soft) or 0 and a flushed completion (verbs).
  */
 #ifndef RNIC_RNIC_H
 #define RNIC_RNIC_H
@@ -27,6 +36,7 @@ struct rnic {
 	const char *name;		/* "soft", or the verbs device's */
 	bool shared;			/* the peer's slab is mapped here: a transmit ring may alias it */
 	uint32_t max_inline;		/* bytes ibv_post_send takes with IBV_SEND_INLINE */
+	uint32_t max_send_bytes;	/* of one IBV_WR_SEND or SEND_WITH_IMM */
 	uint32_t max_recv_wr;		/* limits for create_qp */
 	uint32_t max_send_wr;
 	uint32_t max_cqe;
@@ -79,7 +89,7 @@ struct rnic_ops {
 	struct ibv_cq *(*cq_new)(struct rnic *r, int cqe, struct ibv_comp_channel *ch);
 	void (*cq_free)(struct ibv_cq *cq);
 
-	/* RC. attr->cap is updated to what was granted. */
+	/* RC, send_cq == recv_cq. attr->cap is updated to what was granted. */
 	struct ibv_qp *(*qp_new)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 	/* What the peer needs; slab: the memory it will write into. Descriptors in
 	 * out are duplicates that the caller closes (soft), nfds 0 otherwise. */
@@ -87,19 +97,28 @@ struct rnic_ops {
 	/* Connect to the peer's end. Checks everything a hostile peer could get
 	 * wrong (sizes, seals, versions): -EPROTO. Takes the descriptors over. */
 	int (*qp_connect)(struct ibv_qp *qp, const struct rnic_params *peer);
-	/* shared devices: the peer's slab as mapped here; others: NULL, 0. */
-	void *(*qp_peer_slab)(struct ibv_qp *qp, size_t *len, uint32_t *rkey);
+	/*
+	 * The peer's slab, once connected: its length, its rkey, and *base, the
+	 * wr.rdma.remote_addr of its first byte (byte off of it is *base + off;
+	 * soft: *base is 0, an offset is an address).  Return: where a shared
+	 * device has it mapped here, NULL on others.
+	 */
+	void *(*qp_peer_slab)(struct ibv_qp *qp, size_t *len, uint32_t *rkey, uint64_t *base);
 	/* Move to the error state: both ends see flushed completions
-	 * (IBV_WC_WR_FLUSH_ERR) after whatever was published before. */
+	 * (IBV_WC_WR_FLUSH_ERR) after whatever was published before, also when the
+	 * peer is dead; both channels get an event. */
 	void (*qp_error)(struct ibv_qp *qp);
+	/* In the error state here, or the peer says it is there. */
 	bool (*qp_broken)(const struct ibv_qp *qp);
+	/* An error for the peer; unmaps its slab.  Before cq_free() and slab_free(). */
 	void (*qp_free)(struct ibv_qp *qp);
 
 	/*
 	 * Has the peer taken the completion that the seq-th WRITE_WITH_IMM of this
 	 * QP (counted from 1) raised at its side?  Lets a sender append instead of
 	 * posting while one is under way.  soft: reads the lane's consumer index,
-	 * after a full fence of the caller's.
+	 * after a full fence of the caller's.  true on a broken QP: a new post
+	 * then says so.
 	 */
 	bool (*wr_taken)(const struct ibv_qp *qp, uint64_t seq);
 };

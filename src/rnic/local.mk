@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+libcore_la_SOURCES += \
+	src/rnic/lane.h \
+	src/rnic/rnic.h \
+	src/rnic/shmem.c \
+	src/rnic/shmem.h \
+	src/rnic/soft.c \
+	src/rnic/soft.h \
+	src/rnic/soft_poll.c \
+	src/rnic/soft_qp.c \
+	src/rnic/soft_send.c
+EXTRA_DIST += src/rnic/README

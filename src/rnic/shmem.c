@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* shmem.c - see shmem.h */
+#define _GNU_SOURCE
+#include "rnic/shmem.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/memfd.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/privfd.h"
+#include "base/sys.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int mmap_raw(size_t bytes, int flags, int fd, void **addr)
+{
+	long p = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (p < 0 && p > -4096)
+		return (int)p;
+	*addr = (void *)p;
+	return 0;
+}
+
+static int map_shared(int fd, size_t bytes, void **addr)
+{
+	int err = mmap_raw(bytes, MAP_SHARED, fd, addr);
+
+	if (err)
+		return err;
+	err = (int)sys3(SYS_madvise, *addr, bytes, MADV_DONTFORK);
+	if (err)
+		shmem_unmap(*addr, bytes);
+	return err;
+}
+
+static int memfd_sealed(const char *name, size_t bytes)
+{
+	int fd = (int)sys2(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = (int)sys2(SYS_ftruncate, fd, bytes);
+	if (!err)
+		err = sys_fcntl(fd, F_ADD_SEALS, SEALS);
+	if (err) {
+		sys_close(fd);
+		return err;
+	}
+	return privfd_adopt(fd);
+}
+
+int shmem_new(const char *name, size_t bytes, void **addr)
+{
+	int fd = memfd_sealed(name, bytes);
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = map_shared(fd, bytes, addr);
+	if (err) {
+		privfd_close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static bool memfd_is_ours(int fd, uint64_t bytes)
+{
+	struct statfs fs;
+	struct stat st;
+
+	/* the seals first: with them the size cannot change any more */
+	if (sys_fcntl(fd, F_GET_SEALS, 0) != SEALS)
+		return false;
+	if (sys2(SYS_fstatfs, fd, &fs) || fs.f_type != TMPFS_MAGIC)
+		return false;
+	return !sys2(SYS_fstat, fd, &st) && S_ISREG(st.st_mode) &&
+	       (uint64_t)st.st_size == bytes;
+}
+
+int shmem_map_peer(int fd, uint64_t bytes, void **addr)
+{
+	int err;
+
+	if (!bytes || bytes % SHMEM_PAGE || !memfd_is_ours(fd, bytes))
+		return -EPROTO;
+	err = map_shared(fd, bytes, addr);
+	/* opened read-only by the peer: its fault, not want of memory */
+	return err == -EACCES || err == -EPERM ? -EPROTO : err;
+}
+
+void shmem_unmap(void *addr, size_t bytes)
+{
+	if (addr)
+		sys2(SYS_munmap, addr, bytes);
+}
+
+void *pages_new(size_t bytes)
+{
+	void *p = NULL;
+
+	return mmap_raw(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, &p) ? NULL : p;
+}
+
+void pages_free(void *p, size_t bytes)
+{
+	if (p)
+		sys2(SYS_munmap, p, bytes);
+}
