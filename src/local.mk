@@ -8,3 +8,4 @@ libcore_la_LIBADD =
 include src/base/local.mk
 include src/sock/local.mk
 include src/rnic/local.mk
+include src/meet/local.mk

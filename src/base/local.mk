@@ -16,5 +16,7 @@ libcore_la_SOURCES += \
 	src/base/privfd.h \
 	src/base/reasons.c \
 	src/base/reasons.h \
+	src/base/sha256.c \
+	src/base/sha256.h \
 	src/base/sys.h \
 	src/base/util.h

@@ -75,7 +75,8 @@ struct answer {
 
 void answer_init(struct answer *a, const struct meet_loop *loop,
 		 const struct answer_ops *ops, uint64_t instance);
-/* Close everything.  Also in the child of a fork, where the loop is a no-op. */
+/* Close everything.  Not in the child of a fork: there privfd_close_all() has
+ * closed it, the loop is the parent's, and answer_init() makes a new start. */
 void answer_fini(struct answer *a);
 
 /*

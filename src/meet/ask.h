@@ -27,7 +27,7 @@ enum ask_result {
 	ASK_MINE,	/* a->fd, a->index, a->owner, a->cred: now prove it, then HELLO */
 	ASK_LATER,	/* still "not accepted yet" after the last delay */
 	ASK_NOBODY,	/* no holder says it is his: reason peer-unproven */
-	ASK_REFUSED,	/* the owner will not: a->reason */
+	ASK_REFUSED,	/* a holder says it is his, but he will not: a->reason */
 	ASK_FORBIDDEN,	/* a sandbox: no more meetings in this process */
 	ASK_FAILED	/* a->err: no descriptors or the like */
 };
@@ -62,6 +62,7 @@ struct ask {
 	unsigned walks;			/* walks ended */
 	unsigned strangers;		/* holders skipped for their uid */
 	bool later;			/* somebody may become the owner */
+	bool refused;			/* somebody said so; reason is his */
 	uint64_t deadline_ns;		/* of the holder, or the pause */
 	uint64_t walk_end_ns;
 	uint64_t owner;			/* his instance nonce */
@@ -76,7 +77,8 @@ enum ask_result ask_start(struct ask *a, const struct meet_loop *loop,
 			  const struct ask_params *p);
 /* After MINE: he failed the proof (fd is closed here); go on behind him. As ask_start(). */
 enum ask_result ask_next(struct ask *a);
-/* Take the descriptor of a MINE over; the ask may be forgotten. */
+/* Take the descriptor of a MINE over (from now on the owner may send
+ * descriptors on it); the ask may be forgotten. */
 int ask_take_fd(struct ask *a);
 /* Give up, at any time; done() does not come. */
 void ask_stop(struct ask *a);
