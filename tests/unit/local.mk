@@ -9,4 +9,30 @@ tests_unit_test_proto_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_proto_eat_SOURCES = tests/unit/test_proto_eat.c
 tests_unit_test_proto_eat_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_proto_eat_LDADD = libcore.la $(CMOCKA_LIBS)
+MEET_TESTS = \
+	tests/unit/test_meet_ask \
+	tests/unit/test_meet_diag \
+	tests/unit/test_meet_msg \
+	tests/unit/test_meet_names \
+	tests/unit/test_meet_proof
+check_PROGRAMS += $(MEET_TESTS)
+TESTS += $(MEET_TESTS)
+
+meet_test_common = tests/unit/test_meet_util.c tests/unit/test_meet_util.h
+
+tests_unit_test_meet_ask_SOURCES = tests/unit/test_meet_ask.c $(meet_test_common)
+tests_unit_test_meet_ask_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_ask_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_meet_diag_SOURCES = tests/unit/test_meet_diag.c $(meet_test_common)
+tests_unit_test_meet_diag_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_diag_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_meet_msg_SOURCES = tests/unit/test_meet_msg.c $(meet_test_common)
+tests_unit_test_meet_msg_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_msg_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_meet_names_SOURCES = tests/unit/test_meet_names.c $(meet_test_common)
+tests_unit_test_meet_names_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_names_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_meet_proof_SOURCES = tests/unit/test_meet_proof.c
+tests_unit_test_meet_proof_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_proof_LDADD = libcore.la $(CMOCKA_LIBS)
 endif
