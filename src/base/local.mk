@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 libcore_la_SOURCES += \
 	src/base/atomic.h \
+	src/base/calls.h \
 	src/base/clock.c \
 	src/base/clock.h \
 	src/base/config.c \
@@ -14,6 +15,8 @@ libcore_la_SOURCES += \
 	src/base/log.h \
 	src/base/privfd.c \
 	src/base/privfd.h \
+	src/base/real.c \
+	src/base/real.h \
 	src/base/reasons.c \
 	src/base/reasons.h \
 	src/base/sha256.c \

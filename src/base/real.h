@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * real.h - libc's own functions behind the names that the door exports
+ *
+ * Filled in one go by src/preload/real.c, before the first call passes the
+ * door; a function that this libc lacks is one that answers ENOSYS.  The rooms
+ * below call them only where a call must reach libc exactly as the program
+ * made it (a cold wait, say); everything else of ours uses base/sys.h.
+ * Who includes this defines _GNU_SOURCE first.
+ */
+#ifndef BASE_REAL_H
+#define BASE_REAL_H
+
+#include <aio.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/calls.h"
+
+struct real_calls {
+#define X(kind, ret, name, nr, params, args) ret (*name) params;
+	CALLS(X)
+#undef X
+};
+
+extern struct real_calls real;
+
+const char *call_name(enum call_id call);
+
+#endif
