@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * door.h - how an exported function gets from the program to the rooms below
+ *
+ * Every entry of base/calls.h is a function door_NAME here whose symbol is
+ * NAME: so it meets neither libc's prototypes nor the compiler's built-ins.
+ *
+ * Invariants
+ *  1. errno: the rooms return -errno; the door sets it on failure and puts the
+ *     program's own back on success.
+ *  2. A descriptor that is not tracked reaches libc's function with the
+ *     program's arguments, unchanged.
+ *  3. Nothing here allocates, locks or prints.
+ *  4. In the child of a vfork, which runs in its parent's memory, nothing is
+ *     tracked and nothing is recorded: its descriptors are not the parent's.
+ */
+#ifndef PRELOAD_DOOR_H
+#define PRELOAD_DOOR_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "base/atomic.h"
+#include "base/real.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "ready/ready.h"
+#include "sock/fdtab.h"
+#include "sock/process.h"
+#include "sock/sock.h"
+
+/* _exit and _Exit do not come back, but libc's pointer type does not say so */
+#define X(kind, ret, name, nr, params, args) \
+	exported ret door_##name params __asm__(#name);
+CALLS(X)
+#undef X
+
+#define DOOR_ALIAS(other, name) \
+	exported extern __typeof__(door_##name) door_##other \
+		__asm__(#other) __attribute__((alias(#name)));
+
+enum door_state {
+	DOOR_SHUT,	/* the real functions are not known yet */
+	DOOR_PASS,	/* SIDESTEP=off: everything passes */
+	DOOR_ON,
+};
+
+extern int door_state;
+extern __thread int door_vfork_depth;
+
+/*
+ * First call of the process (or one that comes while that one is at work).
+ * Return: false if libc's functions cannot be called yet: the caller makes the
+ * system call by hand.  Context: any, before relocation included.
+ */
+bool door_enter(void);
+
+/* src/preload/real.c: has the loader relocated us, so that a call can leave? */
+bool real_reachable(void);
+/* fill the table; false if that is out of reach */
+bool real_resolve(void);
+
+static inline bool door_up(void)
+{
+	/* pairs with door_begin(): the table of real functions is filled */
+	return likely(ld_acq(&door_state) != DOOR_SHUT) || door_enter();
+}
+
+/* may the rooms hear of this call at all? */
+static inline bool door_on(void)
+{
+	return likely(ld_rlx(&door_state) == DOOR_ON) && likely(door_vfork_depth == 0);
+}
+
+static inline bool door_tracked(int fd)
+{
+	return fdtab_tracked(fd) && door_vfork_depth == 0;
+}
+
+/* a copy of real.syscall that assembly can name; NULL until then */
+extern long (*real_syscall)(long nr, ...);
+
+/* for the call that comes too early: value or -1; errno only once that can be reached */
+long door_raw(long ret);
+
+#define DOOR_RAW6(nr, a, b, c, d, e, f, ...) door_raw(sysn6(nr, a, b, c, d, e, f))
+#define DOOR_RAWX(...)	DOOR_RAW6(__VA_ARGS__)
+#define DOOR_ARGS(...)	__VA_ARGS__ __VA_OPT__(,) 0, 0, 0, 0, 0, 0
+#define DOOR_RAW(nr, args) DOOR_RAWX(nr, DOOR_ARGS args)
+
+/* the value of a room's answer as libc would give it */
+#define DOOR_RET(expr) ({ \
+	int _errno = errno; \
+	__typeof__(expr) _ret = (expr); \
+	errno = unlikely(_ret < 0) ? (int)-_ret : _errno; \
+	unlikely(_ret < 0) ? (__typeof__(expr))-1 : _ret; })
+
+/* for what the rooms do beside the call; errno is as the call left it */
+#define DOOR_ASIDE(stmt) do { \
+	int _errno = errno; \
+	stmt; \
+	errno = _errno; \
+} while (0)
+
+static inline int door_fresh(int fd)
+{
+	if (fd >= 0 && door_on())
+		DOOR_ASIDE(sock_purge(fd));
+	return fd;
+}
+
+static inline void door_foreign(int fd)
+{
+	if (unlikely(door_tracked(fd)))
+		DOOR_ASIDE(sock_foreign(fd, REASON_FOREIGN_IO));
+}
+
+/* the last thing that a process does here; once, and never in a vfork child */
+void door_exit(int status);
+
+/* fork without the handlers of pthread_atfork(): _Fork and clone */
+void door_fork_prepare(void);
+void door_fork_parent(void);
+void door_fork_child(void);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * fds.c - calls that make, copy, rename and close descriptors
+ *
+ * The library's own descriptors (base/privfd.h) look closed from here: close()
+ * of one says EBADF, as for a number that is not open; dup2() onto one says
+ * EBADF too, since its owner, perhaps asleep on it, cannot be told of a new
+ * number; close_range() goes around them.  In a vfork child the descriptors
+ * are the child's copies and may go.
+ */
+#include <limits.h>
+#include <stdarg.h>
+#include <sys/resource.h>
+
+#include "base/privfd.h"
+#include "preload/door.h"
+
+static bool looks_closed(int fd)
+{
+	if (likely(!privfd_is(fd)) || !door_on())
+		return false;
+	errno = EBADF;
+	return true;
+}
+
+int door_socket(int domain, int type, int protocol)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_socket, (domain, type, protocol));
+	int fd = real.socket(domain, type, protocol);
+	if (fd >= 0 && door_on())
+		DOOR_ASIDE(sock_created(fd, domain, type, protocol));
+	return fd;
+}
+
+int door_accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_accept, (fd, addr, len));
+	if (door_tracked(fd))
+		return DOOR_RET(sock_accept4(fd, addr, len, 0, false));
+	return door_fresh(real.accept(fd, addr, len));
+}
+
+int door_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_accept4, (fd, addr, len, flags));
+	if (door_tracked(fd))
+		return DOOR_RET(sock_accept4(fd, addr, len, flags, true));
+	return door_fresh(real.accept4(fd, addr, len, flags));
+}
+
+static int fresh_pair(int ret, const int *sv)
+{
+	if (ret == 0) {
+		door_fresh(sv[0]);
+		door_fresh(sv[1]);
+	}
+	return ret;
+}
+
+int door_socketpair(int domain, int type, int protocol, int sv[2])
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_socketpair, (domain, type, protocol, sv));
+	return fresh_pair(real.socketpair(domain, type, protocol, sv), sv);
+}
+
+int door_pipe(int sv[2])
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_pipe2, (sv, 0));
+	return fresh_pair(real.pipe(sv), sv);
+}
+DOOR_ALIAS(__pipe, pipe)
+
+int door_pipe2(int sv[2], int flags)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_pipe2, (sv, flags));
+	return fresh_pair(real.pipe2(sv, flags), sv);
+}
+
+int door_close(int fd)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_close, (fd));
+	if (door_tracked(fd))
+		return DOOR_RET(sock_close(fd));
+	if (looks_closed(fd))
+		return -1;
+	return real.close(fd);
+}
+DOOR_ALIAS(__close, close)
+
+/* the pieces of [first, last] between our own descriptors */
+static int close_around(unsigned first, unsigned last, int flags)
+{
+	while (first <= last) {
+		int mine = first <= INT_MAX ? privfd_next((int)first) : -1;
+		unsigned end = mine >= 0 && (unsigned)mine <= last ? (unsigned)mine - 1 : last;
+		bool rest = mine < 0 || (unsigned)mine > last;
+
+		if (end + 1 > first || rest) {
+			int ret = real.close_range(first, end, flags);
+
+			if (ret < 0 || rest)
+				return ret;
+		}
+		first = (unsigned)mine + 1;
+	}
+	return 0;
+}
+
+int door_close_range(unsigned first, unsigned last, int flags)
+{
+	const int known = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
+
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_close_range, (first, last, flags));
+	if (!door_on() || first > last || (flags & ~known))
+		return real.close_range(first, last, flags);
+	DOOR_ASIDE(sock_close_range(first, last, flags));
+	if (flags & CLOSE_RANGE_CLOEXEC)	/* ours are so already */
+		return real.close_range(first, last, flags);
+	return close_around(first, last, flags);
+}
+
+/* kernels before 5.9 */
+static void close_each(int low)
+{
+	struct rlimit rl;
+
+	if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &rl) < 0)
+		return;
+	for (int fd = low; (rlim_t)fd < MIN(rl.rlim_cur, (rlim_t)1 << 20); fd++)
+		door_close(fd);
+}
+
+void door_closefrom(int low)
+{
+	unsigned first = (unsigned)MAX(low, 0);
+
+	DOOR_ASIDE(if (door_close_range(first, ~0u, 0) < 0 && errno == ENOSYS)
+			   close_each((int)first));
+}
+
+int door_dup(int fd)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_dup, (fd));
+	if (looks_closed(fd))
+		return -1;
+	int to = real.dup(fd);
+	if (to >= 0 && door_on())
+		DOOR_ASIDE(sock_duped(fd, to));
+	return to;
+}
+
+/*
+ * The connection at `to` must hear of its end before the kernel closes it, and
+ * must not when the call is going to fail.  Return: false, it will.
+ */
+static bool dup_begin(int fd, int to)
+{
+	if (door_tracked(to)) {
+		int ret = sys_fcntl(fd, F_GETFD, 0);
+
+		if (ret < 0) {
+			errno = -ret;
+			return false;
+		}
+	}
+	DOOR_ASIDE(sock_dup_prepare(to));
+	return true;
+}
+
+int door_dup2(int fd, int to)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_dup3, (fd, to, 0));
+	if (!door_on() || fd == to)
+		return looks_closed(fd) ? -1 : real.dup2(fd, to);
+	if (looks_closed(fd) || looks_closed(to) || !dup_begin(fd, to))
+		return -1;
+	int ret = real.dup2(fd, to);
+	if (ret >= 0)
+		DOOR_ASIDE(sock_duped(fd, to));
+	return ret;
+}
+DOOR_ALIAS(__dup2, dup2)
+
+int door_dup3(int fd, int to, int flags)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_dup3, (fd, to, flags));
+	if (!door_on() || fd == to || (flags & ~O_CLOEXEC))
+		return real.dup3(fd, to, flags);
+	if (looks_closed(fd) || looks_closed(to) || !dup_begin(fd, to))
+		return -1;
+	int ret = real.dup3(fd, to, flags);
+	if (ret >= 0)
+		DOOR_ASIDE(sock_duped(fd, to));
+	return ret;
+}
+
+typedef int (*fcntl_fn)(int fd, int cmd, ...);
+
+/* every argument of fcntl() is an int or a pointer: a long carries both */
+static int fcntl_by(fcntl_fn through, int fd, int cmd, long arg)
+{
+	if (looks_closed(fd))
+		return -1;
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
+		int to = through(fd, cmd, arg);
+
+		if (to >= 0 && door_on())
+			DOOR_ASIDE(sock_duped(fd, to));
+		return to;
+	}
+	if (door_tracked(fd))
+		return DOOR_RET(sock_fcntl(fd, cmd, arg));
+	return through(fd, cmd, arg);
+}
+
+int door_fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+
+	va_start(ap, cmd);
+	long arg = va_arg(ap, long);
+	va_end(ap);
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_fcntl, (fd, cmd, arg));
+	return fcntl_by(real.fcntl, fd, cmd, arg);
+}
+DOOR_ALIAS(__fcntl, fcntl)
+
+int door_fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+
+	va_start(ap, cmd);
+	long arg = va_arg(ap, long);
+	va_end(ap);
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_fcntl, (fd, cmd, arg));
+	return fcntl_by(real.fcntl64, fd, cmd, arg);
+}
+
+int door_ioctl(int fd, unsigned long req, ...)
+{
+	va_list ap;
+
+	va_start(ap, req);
+	void *arg = va_arg(ap, void *);
+	va_end(ap);
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_ioctl, (fd, req, arg));
+	if (door_tracked(fd))
+		return DOOR_RET(sock_ioctl(fd, req, arg));
+	if (looks_closed(fd))
+		return -1;
+	return real.ioctl(fd, req, arg);
+}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# The door, and the library that it is the front of.  Not in libcore: a test
+# that linked it would have its own read() and write() replaced.
+lib_LTLIBRARIES += libsidestep.la
+libsidestep_la_SOURCES = \
+	src/preload/data.c \
+	src/preload/door.c \
+	src/preload/door.h \
+	src/preload/fds.c \
+	src/preload/files.c \
+	src/preload/process.c \
+	src/preload/real.c \
+	src/preload/syscall.c \
+	src/preload/vfork.c \
+	src/preload/wait.c
+EXTRA_libsidestep_la_DEPENDENCIES = src/preload/libsidestep.map
+# Fortified headers would turn calls and names here into others.
+libsidestep_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -U_FORTIFY_SOURCE
+libsidestep_la_LIBADD = libcore.la
+# All symbols are bound at load: binding one at the first call could meet the
+# loader's lock in a signal handler, or in the child of a vfork.
+libsidestep_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-Wl,-z,now -Wl,-z,defs -Wl,-z,nodelete \
+	-Wl,--version-script=src/preload/libsidestep.map
+
+# The names stand in the table once; see the head of src/base/calls.h.
+# Without a version name: ours answers for every version of libc's.
+src/preload/libsidestep.map: $(top_srcdir)/src/base/calls.h
+	$(AM_V_GEN)$(MKDIR_P) src/preload && { \
+	echo '{ global:'; \
+	sed -n -e 's/^	X([a-z]*, [^,]*, \([A-Za-z0-9_]*\), .*/	\1;/p' \
+	       -e 's/^	A(\([A-Za-z0-9_]*\), .*/	\1;/p' $(top_srcdir)/src/base/calls.h; \
+	echo '	sidestep_*;'; \
+	echo 'local: *; };'; } > $@.tmp && mv $@.tmp $@
+CLEANFILES += src/preload/libsidestep.map src/preload/libsidestep.map.tmp
