@@ -1,1 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+# The launcher.  A plain program, no libtool wrapper: it finds the library in
+# the build tree by where it stands itself.
+bin_PROGRAMS += tools/sidestep
+tools_sidestep_SOURCES = tools/sidestep.c
+tools_sidestep_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"' -DVERSION='"$(VERSION)"'
+tools_sidestep_LDADD = libcore.la
