@@ -128,6 +128,7 @@
 	X(fresh, int, mkostemps64, CALL_NO_NR, (char *name, int suffix, int flags), (name, suffix, flags)) \
 	X(fresh, int, shm_open, CALL_NO_NR, (const char *name, int flags, mode_t mode), (name, flags, mode)) \
 	X(own, int, mq_open, CALL_NO_NR, (const char *name, int flags, ...), (name, flags)) \
+	X(fresh, int, __mq_open_2, CALL_NO_NR, (const char *name, int flags), (name, flags)) \
 	X(fresh, int, posix_openpt, CALL_NO_NR, (int flags), (flags)) \
 	X(fresh, int, getpt, CALL_NO_NR, (void), ()) \
 	X(own, int, openpty, CALL_NO_NR, (int *master, int *slave, char *name, const struct termios *t, const struct winsize *w), (master, slave, name, t, w))
@@ -147,6 +148,7 @@
 	X(own, int, vdprintf, CALL_NO_NR, (int fd, const char *fmt, va_list ap), (fd, fmt, ap)) \
 	X(own, int, __dprintf_chk, CALL_NO_NR, (int fd, int flag, const char *fmt, ...), (fd, flag, fmt)) \
 	X(own, int, __vdprintf_chk, CALL_NO_NR, (int fd, int flag, const char *fmt, va_list ap), (fd, flag, fmt, ap)) \
+	X(own, void, backtrace_symbols_fd, CALL_NO_NR, (void *const *addr, int n, int fd), (addr, n, fd)) \
 	X(own, int, aio_read, CALL_NO_NR, (struct aiocb *cb), (cb)) \
 	X(own, int, aio_read64, CALL_NO_NR, (struct aiocb64 *cb), (cb)) \
 	X(own, int, aio_write, CALL_NO_NR, (struct aiocb *cb), (cb)) \
@@ -159,6 +161,7 @@
 	X(own, pid_t, _Fork, CALL_NO_NR, (void), ()) \
 	X(own, int, clone, CALL_NO_NR, (int (*fn)(void *), void *stack, int flags, void *arg, ...), (fn, stack, flags, arg)) \
 	X(own, int, daemon, CALL_NO_NR, (int nochdir, int noclose), (nochdir, noclose)) \
+	X(own, int, login_tty, CALL_NO_NR, (int fd), (fd)) \
 	X(own, int, posix_spawn, CALL_NO_NR, (pid_t *pid, const char *path, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const argv[], char *const envp[]), (pid, path, fa, at, argv, envp)) \
 	X(own, int, posix_spawnp, CALL_NO_NR, (pid_t *pid, const char *path, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const argv[], char *const envp[]), (pid, path, fa, at, argv, envp)) \
 	X(own, int, system, CALL_NO_NR, (const char *cmd), (cmd)) \
@@ -208,6 +211,7 @@
 	A(__sigaction, sigaction) \
 	A(bsd_signal, signal) \
 	A(ssignal, signal) \
+	A(__backtrace_symbols_fd, backtrace_symbols_fd) \
 	A(_IO_fdopen, fdopen) \
 	A(_IO_fopen, fopen) \
 	A(_IO_fclose, fclose) \

@@ -176,6 +176,14 @@ static bool dup_begin(int fd, int to)
 	return true;
 }
 
+/* stdio's own three write and read past us */
+static void dup_end(int fd, int to)
+{
+	DOOR_ASIDE(sock_duped(fd, to));
+	if (to <= 2)
+		door_foreign(to);
+}
+
 int door_dup2(int fd, int to)
 {
 	if (!door_up())
@@ -186,7 +194,7 @@ int door_dup2(int fd, int to)
 		return -1;
 	int ret = real.dup2(fd, to);
 	if (ret >= 0)
-		DOOR_ASIDE(sock_duped(fd, to));
+		dup_end(fd, to);
 	return ret;
 }
 DOOR_ALIAS(__dup2, dup2)
@@ -201,7 +209,7 @@ int door_dup3(int fd, int to, int flags)
 		return -1;
 	int ret = real.dup3(fd, to, flags);
 	if (ret >= 0)
-		DOOR_ASIDE(sock_duped(fd, to));
+		dup_end(fd, to);
 	return ret;
 }
 

@@ -202,6 +202,15 @@ int door___dprintf_chk(int fd, int flag, const char *fmt, ...)
 	return ret;
 }
 
+void door_backtrace_symbols_fd(void *const *addr, int n, int fd)
+{
+	if (!door_up())
+		return;
+	door_foreign(fd);
+	real.backtrace_symbols_fd(addr, n, fd);
+}
+DOOR_ALIAS(__backtrace_symbols_fd, backtrace_symbols_fd)
+
 #define WRAP_AIO(name, cb_type) \
 	int door_##name(cb_type *cb) \
 	{ \

@@ -20,8 +20,12 @@ libsidestep_la_LIBADD = libcore.la
 # All symbols are bound at load: binding one at the first call could meet the
 # loader's lock in a signal handler, or in the child of a vfork.
 libsidestep_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
-	-Wl,-z,now -Wl,-z,defs -Wl,-z,nodelete \
+	-Wl,-z,now -Wl,-z,nodelete $(DOOR_DEFS) \
 	-Wl,--version-script=src/preload/libsidestep.map
+
+if !SANITIZED
+DOOR_DEFS = -Wl,-z,defs
+endif
 
 # The names stand in the table once; see the head of src/base/calls.h.
 # Without a version name: ours answers for every version of libc's.

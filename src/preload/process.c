@@ -98,6 +98,16 @@ int door_daemon(int nochdir, int noclose)
 	return ret;
 }
 
+int door_login_tty(int fd)
+{
+	if (!door_up())
+		return (int)door_raw(-ENOSYS);
+	int ret = real.login_tty(fd);
+	for (int i = 0; ret == 0 && i <= 2; i++)
+		door_fresh(i);		/* now the terminal */
+	return ret;
+}
+
 /* posix_spawn(), system() and popen() make a child that touches nothing of ours */
 #define SPAWN(type, call) ({ \
 	DOOR_ASIDE(if (door_on()) process_spawn_prepare()); \

@@ -36,3 +36,8 @@ tests_unit_test_meet_proof_SOURCES = tests/unit/test_meet_proof.c
 tests_unit_test_meet_proof_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_meet_proof_LDADD = libcore.la $(CMOCKA_LIBS)
 endif
+# base and the door
+check_PROGRAMS += tests/unit/preload_table
+tests_unit_preload_table_SOURCES = tests/unit/preload_table.c
+TESTS += tests/unit/test_preload_symbols.sh
+EXTRA_DIST += tests/unit/test_preload_symbols.sh tests/unit/test_preload_symbols.list
