@@ -41,3 +41,10 @@ check_PROGRAMS += tests/unit/preload_table
 tests_unit_preload_table_SOURCES = tests/unit/preload_table.c
 TESTS += tests/unit/test_preload_symbols.sh
 EXTRA_DIST += tests/unit/test_preload_symbols.sh tests/unit/test_preload_symbols.list
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_base
+TESTS += tests/unit/test_base
+tests_unit_test_base_SOURCES = tests/unit/test_base.c
+tests_unit_test_base_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_base_LDADD = libcore.la $(CMOCKA_LIBS)
+endif
