@@ -33,16 +33,16 @@
 	X(own, ssize_t, __recv_chk, CALL_NO_NR, (int fd, void *buf, size_t n, size_t buflen, int flags), (fd, buf, n, buflen, flags)) \
 	X(data, ssize_t, recvfrom, SYS_recvfrom, (int fd, void *buf, size_t n, int flags, struct sockaddr *addr, socklen_t *len), (fd, buf, n, flags, addr, len)) \
 	X(own, ssize_t, __recvfrom_chk, CALL_NO_NR, (int fd, void *buf, size_t n, size_t buflen, int flags, struct sockaddr *addr, socklen_t *len), (fd, buf, n, buflen, flags, addr, len)) \
-	X(data, ssize_t, recvmsg, SYS_recvmsg, (int fd, struct msghdr *msg, int flags), (fd, msg, flags)) \
-	X(data, int, recvmmsg, SYS_recvmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout), (fd, msgs, n, flags, timeout)) \
+	X(own, ssize_t, recvmsg, SYS_recvmsg, (int fd, struct msghdr *msg, int flags), (fd, msg, flags)) \
+	X(own, int, recvmmsg, SYS_recvmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout), (fd, msgs, n, flags, timeout)) \
 	X(data, ssize_t, write, SYS_write, (int fd, const void *buf, size_t n), (fd, buf, n)) \
 	X(data, ssize_t, writev, SYS_writev, (int fd, const struct iovec *iov, int cnt), (fd, iov, cnt)) \
 	X(own, ssize_t, pwritev2, CALL_NO_NR, (int fd, const struct iovec *iov, int cnt, off_t off, int flags), (fd, iov, cnt, off, flags)) \
 	X(own, ssize_t, pwritev64v2, CALL_NO_NR, (int fd, const struct iovec *iov, int cnt, off_t off, int flags), (fd, iov, cnt, off, flags)) \
 	X(own, ssize_t, send, CALL_NO_NR, (int fd, const void *buf, size_t n, int flags), (fd, buf, n, flags)) \
 	X(data, ssize_t, sendto, SYS_sendto, (int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr, socklen_t len), (fd, buf, n, flags, addr, len)) \
-	X(data, ssize_t, sendmsg, SYS_sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags)) \
-	X(data, int, sendmmsg, SYS_sendmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags), (fd, msgs, n, flags)) \
+	X(own, ssize_t, sendmsg, SYS_sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags)) \
+	X(own, int, sendmmsg, SYS_sendmmsg, (int fd, struct mmsghdr *msgs, unsigned n, int flags), (fd, msgs, n, flags)) \
 	X(data, ssize_t, sendfile, SYS_sendfile, (int fd, int in, off_t *off, size_t n), (fd, in, off, n)) \
 	X(own, ssize_t, sendfile64, SYS_sendfile, (int fd, int in, off64_t *off, size_t n), (fd, in, off, n)) \
 	X(own, ssize_t, splice, SYS_splice, (int in, off64_t *inoff, int out, off64_t *outoff, size_t n, unsigned flags), (in, inoff, out, outoff, n, flags)) \

@@ -26,12 +26,12 @@
 
 int door_state;
 __thread int door_vfork_depth;
+int door_pid;
 
 static __thread bool entering;
 static bool resolved;
 static int begun;
 static int ended;
-static int door_pid;
 
 static void at_quick_exit_run(void)
 {

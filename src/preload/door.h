@@ -46,7 +46,8 @@ enum door_state {
 };
 
 extern int door_state;
-extern __thread int door_vfork_depth;
+extern __thread int door_vfork_depth;	/* raised while this thread is in vfork() */
+extern int door_pid;
 
 /*
  * First call of the process (or one that comes while that one is at work).
@@ -66,15 +67,24 @@ static inline bool door_up(void)
 	return likely(ld_acq(&door_state) != DOOR_SHUT) || door_enter();
 }
 
+/*
+ * The depth alone does not tell: a signal handler of the parent may run with
+ * it raised too.  The system call is made only then.
+ */
+static inline bool door_vfork_child(void)
+{
+	return unlikely(door_vfork_depth != 0) && sys_getpid() != door_pid;
+}
+
 /* may the rooms hear of this call at all? */
 static inline bool door_on(void)
 {
-	return likely(ld_rlx(&door_state) == DOOR_ON) && likely(door_vfork_depth == 0);
+	return likely(ld_rlx(&door_state) == DOOR_ON) && !door_vfork_child();
 }
 
 static inline bool door_tracked(int fd)
 {
-	return fdtab_tracked(fd) && door_vfork_depth == 0;
+	return fdtab_tracked(fd) && !door_vfork_child();
 }
 
 /* a copy of real.syscall that assembly can name; NULL until then */

@@ -8,6 +8,7 @@ libsidestep_la_SOURCES = \
 	src/preload/door.h \
 	src/preload/fds.c \
 	src/preload/files.c \
+	src/preload/message.c \
 	src/preload/process.c \
 	src/preload/real.c \
 	src/preload/syscall.c \
@@ -18,9 +19,10 @@ EXTRA_libsidestep_la_DEPENDENCIES = src/preload/libsidestep.map
 libsidestep_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -U_FORTIFY_SOURCE
 libsidestep_la_LIBADD = libcore.la
 # All symbols are bound at load: binding one at the first call could meet the
-# loader's lock in a signal handler, or in the child of a vfork.
+# loader's lock in a signal handler, or in the child of a vfork.  Our own are
+# bound to ourselves: another preload's close() is no part of our dup2().
 libsidestep_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
-	-Wl,-z,now -Wl,-z,nodelete $(DOOR_DEFS) \
+	-Wl,-z,now -Wl,-z,nodelete -Wl,-Bsymbolic $(DOOR_DEFS) \
 	-Wl,--version-script=src/preload/libsidestep.map
 
 if !SANITIZED

@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "preload/door.h"
@@ -88,14 +89,39 @@ int door_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 }
 DOOR_ALIAS(__clone, clone)
 
+/* 0, 1 and 2 become /dev/null; as in libc, only if that is a device */
+static int daemon_stdio(void)
+{
+	struct stat st;
+	int fd = door_open("/dev/null", O_RDWR);
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode)) {
+		door_close(fd);
+		errno = ENODEV;
+		return -1;
+	}
+	for (int to = 0; to <= 2; to++)
+		door_dup2(fd, to);
+	if (fd > 2)
+		door_close(fd);
+	return 0;
+}
+
+/* libc's own ends the parent from inside, where its end could not be heard of */
 int door_daemon(int nochdir, int noclose)
 {
 	if (!door_up())
 		return (int)door_raw(-ENOSYS);
-	int ret = real.daemon(nochdir, noclose);
-	for (int fd = 0; ret == 0 && !noclose && fd <= 2; fd++)
-		door_fresh(fd);		/* now /dev/null */
-	return ret;
+	pid_t pid = fork();
+	if (pid < 0)
+		return -1;
+	if (pid > 0)
+		door__exit(0);
+	if (setsid() < 0 || (!nochdir && chdir("/") < 0))
+		return -1;
+	return noclose ? 0 : daemon_stdio();
 }
 
 int door_login_tty(int fd)

@@ -44,7 +44,12 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 /* used past the library from now on (stdio, aio, raw system calls) */
 void sock_foreign(int fd, enum reason why);
 
-/* life: always called while the library is on */
+/*
+ * life: always called while the library is on.  sock_created() hears of every
+ * socket, and removes an entry left behind where it is not for us; duped()
+ * comes after the kernel's dup, prepare() before it and only if it will not
+ * fail; close_range() before the kernel's, which then runs over all of it.
+ */
 void sock_created(int fd, int domain, int type, int protocol);
 void sock_purge(int fd);
 void sock_dup_prepare(int newfd);
