@@ -45,7 +45,9 @@ static int clone_child(void *p)
 	struct clone_start start = *(struct clone_start *)p;
 
 	door_fork_child();
-	return start.fn(start.arg);
+	int status = start.fn(start.arg);
+	door_exit(status);		/* libc ends the child from inside */
+	return status;
 }
 
 static int clone_vfork(int (*fn)(void *), void *stack, int flags, void *arg, void *const extra[3])

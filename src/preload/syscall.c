@@ -7,11 +7,12 @@
  * so have no stale entry; ends and sandboxes count as if called by name.
  * Descriptors closed or renamed so go the way of close() and dup2().
  *
- * A child made by syscall() returns on the stack of this call, so the numbers
- * that make one jump straight on to libc, without a frame of ours; the process
- * room finds such children out by their pid.
+ * A child that shares memory returns on the stack of this call, or starts on
+ * one of its own: the numbers that make one jump straight on to libc, without
+ * a frame of ours, and the process room finds such children out by their pid.
+ * A child on a copy of the memory (fork, and clone like it) is told as usual.
  */
-#include <linux/seccomp.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 
@@ -74,6 +75,26 @@ static bool by_name(long nr, long a, long b, long c, long *ret)
 	}
 }
 
+static bool forks(long nr, long flags, long stack)
+{
+#ifdef SYS_fork
+	if (nr == SYS_fork)
+		return true;
+#endif
+	return nr == SYS_clone && !(flags & CLONE_VM) && !stack;
+}
+
+static long fork_by(long nr, long a, long b, long c, long d, long e)
+{
+	door_fork_prepare();
+	long pid = real.syscall(nr, a, b, c, d, e);
+	if (pid == 0)
+		door_fork_child();
+	else
+		door_fork_parent();
+	return pid;
+}
+
 /* same arguments in the same places as syscall(), so that it can be jumped to */
 hidden long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f);
 
@@ -87,6 +108,8 @@ long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f)
 		return real.syscall(nr, a, b, c, d, e, f);
 	if (by_name(nr, a, b, c, &ret))
 		return ret;
+	if (forks(nr, a, b))
+		return fork_by(nr, a, b, c, d, e);
 	enum nr_class class = nr_class(nr);
 	if (class == USES) {
 		door_foreign((int)a);
@@ -112,10 +135,13 @@ __asm__(
 "	.type	syscall, @function\n"
 "syscall:\n"
 "	.cfi_startproc\n"
-"	cmpq	$56, %rdi\n"			/* SYS_clone */
-"	je	1f\n"
-"	cmpq	$57, %rdi\n"			/* SYS_fork */
-"	je	1f\n"
+"	cmpq	$56, %rdi\n"			/* SYS_clone ... */
+"	jne	2f\n"
+"	testq	%rdx, %rdx\n"			/* ... on a stack of its own */
+"	jnz	1f\n"
+"	testl	$0x100, %esi\n"		/* ... or with CLONE_VM */
+"	jnz	1f\n"
+"2:\n"
 "	cmpq	$58, %rdi\n"			/* SYS_vfork */
 "	je	1f\n"
 "	cmpq	$435, %rdi\n"			/* SYS_clone3 */

@@ -37,10 +37,15 @@ tests_unit_test_meet_proof_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_meet_proof_LDADD = libcore.la $(CMOCKA_LIBS)
 endif
 # base and the door
-check_PROGRAMS += tests/unit/preload_table
+check_PROGRAMS += tests/unit/preload_table tests/unit/preload_probe
 tests_unit_preload_table_SOURCES = tests/unit/preload_table.c
-TESTS += tests/unit/test_preload_symbols.sh
-EXTRA_DIST += tests/unit/test_preload_symbols.sh tests/unit/test_preload_symbols.list
+tests_unit_preload_probe_SOURCES = tests/unit/preload_probe.c
+EXTRA_DIST += tests/unit/test_preload_symbols.sh tests/unit/test_preload_symbols.list \
+	tests/unit/test_preload_door.sh
+# a preloaded sanitizer wants to be the first library of the program
+if !SANITIZED
+TESTS += tests/unit/test_preload_symbols.sh tests/unit/test_preload_door.sh
+endif
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_base
 TESTS += tests/unit/test_base
