@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * door.c - opens the door at the first call, shuts it at the last
+ * door.c - opens the door in the constructor, shuts it at the last call
  *
- * The constructor is only the usual opener: the constructors of libraries that
- * load before this one, the program's allocator, and preloads of others may
- * call an exported function earlier, and then that call opens.  For the same
- * reason the library is not linked with -z initfirst: it has no need to be the
- * first, only one object of a process can be it, and libc's own start-up
- * (environ) would come after ours.
+ * Constructors of other libraries, the program's allocator and preloads of
+ * others may call an exported function before that.  The first such call finds
+ * libc's functions (real.c); it and its like pass as if the library were off.
+ * Nothing else is done that early: the caller may be an allocator or a
+ * sanitizer in the middle of its own start.
  *
- * Lock: none.  The thread that wins the race for `begun` opens; until it is
- * done other threads find DOOR_SHUT, resolve for themselves and pass, as if
- * the library were off.
+ * The library is not linked with -z initfirst: it has no need to be the first,
+ * only one object of a process can be it, and libc's own start-up (environ)
+ * would come after ours.
  */
 #include "preload/door.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -27,10 +25,10 @@
 int door_state;
 __thread int door_vfork_depth;
 int door_pid;
+int door_filtered;
 
 static __thread bool entering;
 static bool resolved;
-static int begun;
 static int ended;
 
 static void at_quick_exit_run(void)
@@ -66,43 +64,61 @@ static void door_begin(char *const *envp)
 	st_rel(&door_state, config.enabled ? DOOR_ON : DOOR_PASS);
 }
 
-static bool door_enter_with(char *const *envp)
+bool door_enter(void)
 {
-	if (entering)
+	/* thread storage is out of reach before relocation */
+	if (!real_reachable())
+		return false;
+	/* pairs with the store below: the table is complete */
+	if (entering || ld_acq(&resolved))
 		return ld_acq(&resolved);
 	entering = true;
-	/* pairs with the store below: the table is complete */
-	if (!ld_acq(&resolved) && real_resolve())
+	if (real_resolve())
 		st_rel(&resolved, true);
-	if (ld_acq(&resolved) && envp && cas_acqrel(&begun, 0, 1))
-		DOOR_ASIDE(door_begin(envp));
 	entering = false;
 	return ld_acq(&resolved);
 }
 
-bool door_enter(void)
-{
-	/* thread storage and environ are out of reach before relocation */
-	if (!real_reachable())
-		return false;
-	return door_enter_with(environ);
-}
-
 __attribute__((constructor(102))) static void door_start(int argc, char **argv, char **envp)
 {
-	door_enter_with(envp);
+	if (door_enter())
+		DOOR_ASIDE(door_begin(envp));
+}
+
+/* may we make system calls that the program did not ask for? */
+static bool door_talks(void)
+{
+	return !ld_rlx(&door_filtered) && door_on();
+}
+
+static void write_stats(void)
+{
+	if (config.stats_file[0])
+		counters_write_file(config.stats_file);
 }
 
 void door_exit(int status)
 {
-	/* a child that nobody announced may share its parent's memory */
-	if (!door_on() || sys_getpid() != door_pid)
+	if (!door_talks())
 		return;
-	if (!cas_acqrel(&ended, 0, 1))
+	/* a child that nobody announced may share its parent's memory */
+	if (sys_getpid() != door_pid || !cas_acqrel(&ended, 0, 1))
 		return;
 	process_exit(status);
-	if (config.stats_file[0])
-		counters_write_file(config.stats_file);
+	write_stats();
+}
+
+/*
+ * A filter may kill for any call that the program itself does not make; the
+ * children inherit it.  So the counters are written now or never.
+ */
+void door_filter(void)
+{
+	if (!door_talks())
+		return;
+	DOOR_ASIDE(process_sandbox(REASON_SANDBOX));
+	write_stats();
+	st_rlx(&door_filtered, 1);
 }
 
 __attribute__((destructor(101))) static void door_end(void)
@@ -112,19 +128,19 @@ __attribute__((destructor(101))) static void door_end(void)
 
 void door_fork_prepare(void)
 {
-	if (door_on())
+	if (door_talks())
 		DOOR_ASIDE(process_fork_prepare());
 }
 
 void door_fork_parent(void)
 {
-	if (door_on())
+	if (door_talks())
 		DOOR_ASIDE(process_fork_parent());
 }
 
 void door_fork_child(void)
 {
-	if (!door_on())
+	if (!door_talks())
 		return;
 	door_pid = sys_getpid();
 	st_rlx(&ended, 0);

@@ -40,7 +40,7 @@ CALLS(X)
 		__asm__(#other) __attribute__((alias(#name)));
 
 enum door_state {
-	DOOR_SHUT,	/* the real functions are not known yet */
+	DOOR_SHUT,	/* our constructor has not run yet */
 	DOOR_PASS,	/* SIDESTEP=off: everything passes */
 	DOOR_ON,
 };
@@ -48,11 +48,13 @@ enum door_state {
 extern int door_state;
 extern __thread int door_vfork_depth;	/* raised while this thread is in vfork() */
 extern int door_pid;
+extern int door_filtered;	/* a system call filter is on: no calls of our own */
 
 /*
- * First call of the process (or one that comes while that one is at work).
- * Return: false if libc's functions cannot be called yet: the caller makes the
- * system call by hand.  Context: any, before relocation included.
+ * Find libc's functions, if that has not been done.
+ * Return: false if they cannot be called yet (before relocation, or from
+ * inside the search): the caller makes the system call by hand.
+ * Context: any.
  */
 bool door_enter(void);
 
@@ -73,7 +75,8 @@ static inline bool door_up(void)
  */
 static inline bool door_vfork_child(void)
 {
-	return unlikely(door_vfork_depth != 0) && sys_getpid() != door_pid;
+	return unlikely(door_vfork_depth != 0) &&
+	       (ld_rlx(&door_filtered) || sys_getpid() != door_pid);
 }
 
 /* may the rooms hear of this call at all? */
@@ -127,6 +130,9 @@ static inline void door_foreign(int fd)
 
 /* the last thing that a process does here; once, and never in a vfork child */
 void door_exit(int status);
+
+/* the process is about to install a system call filter */
+void door_filter(void);
 
 /* fork without the handlers of pthread_atfork(): _Fork and clone */
 void door_fork_prepare(void);

@@ -14,9 +14,13 @@ libsidestep_la_SOURCES = \
 	src/preload/syscall.c \
 	src/preload/vfork.c \
 	src/preload/wait.c
+EXTRA_DIST += src/preload/README
 EXTRA_libsidestep_la_DEPENDENCIES = src/preload/libsidestep.map
 # Fortified headers would turn calls and names here into others.
 libsidestep_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -U_FORTIFY_SOURCE
+# ThreadSanitizer calls sigaction() before its own threads are known, and the
+# instrumented function would look for one.
+libsidestep_la_CFLAGS = $(AM_CFLAGS) -fno-sanitize=thread
 libsidestep_la_LIBADD = libcore.la
 # All symbols are bound at load: binding one at the first call could meet the
 # loader's lock in a signal handler, or in the child of a vfork.  Our own are

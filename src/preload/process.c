@@ -337,7 +337,7 @@ int door_prctl(int op, ...)
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_prctl, (op, arg[0], arg[1], arg[2], arg[3]));
 	if (op == PR_SET_SECCOMP)
-		sandboxed();
+		door_filter();
 	return real.prctl(op, arg[0], arg[1], arg[2], arg[3]);
 }
 

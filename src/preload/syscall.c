@@ -40,7 +40,7 @@ static enum nr_class nr_class(long nr)
 	case SYS_open: case SYS_creat: case SYS_eventfd: case SYS_epoll_create:
 #endif
 		return FRESH;
-	case SYS_unshare: case SYS_setns: case SYS_seccomp: case SYS_landlock_restrict_self:
+	case SYS_unshare: case SYS_setns: case SYS_landlock_restrict_self:
 	case SYS_setuid: case SYS_setgid: case SYS_setreuid: case SYS_setregid: case SYS_setresuid:
 	case SYS_setresgid: case SYS_setfsuid: case SYS_setfsgid: case SYS_setgroups:
 		return SANDBOX;
@@ -115,7 +115,9 @@ long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f)
 		door_foreign((int)a);
 		if (nr == SYS_splice)
 			door_foreign((int)c);
-	} else if (class == SANDBOX || (nr == SYS_prctl && a == PR_SET_SECCOMP)) {
+	} else if (nr == SYS_seccomp || (nr == SYS_prctl && a == PR_SET_SECCOMP)) {
+		door_filter();
+	} else if (class == SANDBOX) {
 		DOOR_ASIDE(process_sandbox(REASON_SANDBOX));
 	} else if (nr == SYS_exit_group) {
 		door_exit((int)a);

@@ -9,15 +9,19 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -258,6 +262,37 @@ static void files(void)
 	printf("errno is left alone: %d\n", errno);
 }
 
+/* a filter that kills for calls which this child does not make itself */
+static void filters(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+	int fd = tcp(), st = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		char b;
+
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+		if (read(fd, &b, 1) == 0 || close(fd) < 0 || (fd = tcp()) < 0)
+			_exit(99);
+		pid = fork();
+		if (pid == 0)
+			_exit(3);
+		waitpid(pid, &st, 0);
+		_exit(WIFEXITED(st) ? WEXITSTATUS(st) : 98);
+	}
+	say_status("under a filter, a child's exit", pid);
+	close(fd);
+}
+
 /* asked of /proc, where the library does not stand in between */
 static int count_open(void)
 {
@@ -312,5 +347,6 @@ int main(int argc, char **argv)
 	waits();
 	messages();
 	files();
+	filters();
 	return 0;
 }

@@ -37,8 +37,9 @@ check "standard error" cmp "$tmp/plain.err" "$tmp/on.err"
 SIDESTEP=off "$launch" "$probe" >"$tmp/off" 2>&1
 same "$tmp/off" "SIDESTEP=off"
 
-# the probe and its children of two clones, a fork by number and quick_exit()
-check "counters are written" [ "$(grep -c '"program":"preload_probe"' "$tmp/stats")" -eq 5 ]
+# the probe, its children by two clones, a fork by number and quick_exit(), and
+# the one that writes before it installs a filter
+check "counters are written" [ "$(grep -c '"program":"preload_probe"' "$tmp/stats")" -eq 6 ]
 check "counters are JSON lines" [ "$(grep -vc '^{"program":.*}}$' "$tmp/stats")" -eq 0 ]
 check "each process writes once" [ -z "$(sed 's/.*"pid":\([0-9]*\),.*/\1/' "$tmp/stats" | sort | uniq -d)" ]
 SIDESTEP=off SIDESTEP_STATS_FILE=$tmp/none "$launch" true
