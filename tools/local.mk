@@ -6,3 +6,4 @@ bin_PROGRAMS += tools/sidestep
 tools_sidestep_SOURCES = tools/sidestep.c
 tools_sidestep_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"' -DVERSION='"$(VERSION)"'
 tools_sidestep_LDADD = libcore.la
+include tools/bench/local.mk

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+bin_PROGRAMS += tools/sidestep-bench
+tools_sidestep_bench_SOURCES = \
+	tools/bench/ab.c \
+	tools/bench/bench.c \
+	tools/bench/bench.h \
+	tools/bench/main.c \
+	tools/bench/output.c \
+	tools/bench/peer.c \
+	tools/bench/peer.h \
+	tools/bench/peer_connect.c \
+	tools/bench/peer_conns.c \
+	tools/bench/peer_pingpong.c \
+	tools/bench/peer_stream.c \
+	tools/bench/proc.c \
+	tools/bench/proc.h \
+	tools/bench/ringstats.c \
+	tools/bench/ringstats.h \
+	tools/bench/run.c \
+	tools/bench/stats.c \
+	tools/bench/stats.h \
+	tools/bench/syscalls.c \
+	tools/bench/workloads.c
+tools_sidestep_bench_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tools_sidestep_bench_LDADD = libcore.la -lm
