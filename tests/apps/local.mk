@@ -1,1 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+EXTRA_DIST += tests/apps/run tests/apps/applib.py tests/apps/cases.py
+
+# Unmodified programs need minutes and packages: not a part of make check.
+APPS_FLAGS =
+.PHONY: check-apps
+check-apps: all
+	$(srcdir)/tests/apps/run --build $(abs_builddir) --mode both --mode server \
+		--mode client $(APPS_FLAGS)

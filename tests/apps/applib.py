@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What the application cases share: processes, ports, counters, checks.
+
+A case is a function of one argument, a Run.  It starts a server and clients
+through it, looks at their answers, and says with check() what must hold.  The
+same function runs plain first: what the programs print to stderr there is what
+they may print under sidestep.
+"""
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+CASES = []
+MODES = ("plain", "both", "server", "client")
+ONE_SIDED_REASONS = {"peer-unproven", "not-warm", "closed-first"}
+START_S = 20
+STOP_S = 20
+
+
+class Failed(Exception):
+    """The case did not hold; the text says what."""
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def case(needs=(), rings=True, slow=False):
+    """Register a case.  needs: programs; rings: with both ends under sidestep
+    nearly all bytes must go over rings, and with one end none; slow: says so."""
+    def register(function):
+        function.needs, function.rings, function.slow = needs, rings, slow
+        CASES.append(function)
+        return function
+    return register
+
+
+def program(name):
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def listening(port):
+    """Look into /proc: a connection just to see would be counted."""
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(name) as f:
+                lines = f.readlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].rsplit(":", 1)[1], 16) == port:
+                return True
+    return False
+
+
+def wait_pid_gone(pid, seconds):
+    """A daemon is no child of ours: wait by pidfd.  Return whether it has gone."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], seconds)[0])
+    finally:
+        os.close(fd)
+
+
+class Run:
+    """One run of a case in one mode."""
+
+    def __init__(self, options, mode, directory, name):
+        self.options, self.mode, self.dir, self.name = options, mode, directory, name
+        self.stats_file = os.path.join(directory, "stats")
+        self.noise = os.path.join(directory, "stderr")
+        self.procs = []
+        self.daemons = []
+        with open(self.stats_file, "w"):
+            os.chmod(self.stats_file, 0o666)
+
+    def command(self, end, argv):
+        argv = [program(argv[0]) or argv[0]] + [str(a) for a in argv[1:]]
+        env = {k: v for k, v in os.environ.items() if k != "SIDESTEP_STATS_FILE"}
+        if self.mode in ("both", end):
+            env["SIDESTEP_STATS_FILE"] = self.stats_file
+            argv = [self.options.launcher] + argv
+        return argv, env
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def server(self, argv, port, out="server.out"):
+        """Start it and wait until it listens."""
+        argv, env = self.command("server", argv)
+        with open(self.path(out), "ab") as o, open(self.noise, "ab") as e:
+            p = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=o, stderr=e,
+                                 cwd=self.dir)
+        p.what = argv
+        self.procs.append(p)
+        self.wait_listening(p, port)
+        return p
+
+    def daemon(self, argv, port, pid_file):
+        """Start a program that puts itself into the background."""
+        argv, env = self.command("server", argv)
+        with open(self.noise, "ab") as e:
+            r = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, timeout=START_S,
+                               stdout=subprocess.DEVNULL, stderr=e, cwd=self.dir)
+        check(r.returncode == 0, "%s: status %d: %s" % (argv[0], r.returncode, self.tail()))
+        end = time.monotonic() + START_S
+        while not (os.path.exists(pid_file) and open(pid_file).read().strip()):
+            check(time.monotonic() < end, "no " + pid_file)
+            time.sleep(0.01)
+        pid = int(open(pid_file).read())
+        self.daemons.append(pid)
+        self.wait_listening(None, port)
+        return pid
+
+    def wait_listening(self, p, port):
+        end = time.monotonic() + START_S
+        while not listening(port):
+            check(p is None or p.poll() is None,
+                  "server ended at once: %s" % self.tail())
+            check(time.monotonic() < end, "server does not listen on %d: %s" % (port, self.tail()))
+            time.sleep(0.01)
+
+    def client(self, argv, timeout=120, text=True, status=0, stdin=None):
+        """Run it to its end.  Return its stdout."""
+        argv, env = self.command("client", argv)
+        with open(self.noise, "ab") as e:
+            try:
+                r = subprocess.run(argv, env=env, input=stdin, stdout=subprocess.PIPE, stderr=e,
+                                   timeout=timeout, text=text, cwd=self.dir,
+                                   stdin=None if stdin is not None else subprocess.DEVNULL)
+            except subprocess.TimeoutExpired:
+                raise Failed("%s: no end within %d s" % (argv[-1], timeout)) from None
+        check(r.returncode == status, "%s: status %d instead of %d: %s" %
+              (" ".join(argv), r.returncode, status, self.tail()))
+        return r.stdout
+
+    def pipe(self, argv):
+        """Start a client whose stdout the case reads itself."""
+        argv, env = self.command("client", argv)
+        with open(self.noise, "ab") as e:
+            p = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stderr=e,
+                                 stdout=subprocess.PIPE, cwd=self.dir)
+        p.what = argv
+        self.procs.append(p)
+        return p
+
+    def plain(self, argv, timeout=30):
+        """A helper that is never under sidestep."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SIDESTEP")}
+        return subprocess.run([program(argv[0])] + [str(a) for a in argv[1:]], env=env,
+                              timeout=timeout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, text=True, check=False, cwd=self.dir)
+
+    def ended(self, p, status=0, sig=None):
+        """End p (by sig, or it ends by itself) and look at its status."""
+        if sig is not None and p.poll() is None:
+            p.send_signal(sig)
+        try:
+            r = p.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise Failed("%s: does not end" % p.what[-1]) from None
+        allowed = status if isinstance(status, tuple) else (status,)
+        check(r in allowed, "%s: status %d instead of %s: %s" %
+              (" ".join(p.what), r, allowed[0], self.tail()))
+
+    def daemon_ended(self, pid):
+        check(wait_pid_gone(pid, STOP_S), "daemon %d does not end" % pid)
+        self.daemons.remove(pid)
+
+    def cleanup(self):
+        for p in self.procs:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+        for pid in self.daemons:
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue
+            if not wait_pid_gone(pid, 5):
+                os.kill(pid, signal.SIGKILL)
+
+    def tail(self):
+        try:
+            with open(self.noise, errors="replace") as f:
+                return " | ".join(f.read().splitlines()[-5:])
+        except OSError:
+            return ""
+
+    def noise_lines(self):
+        """Lines on stderr with every number made the same."""
+        with open(self.noise, "a+", errors="replace") as f:
+            f.seek(0)
+            return {re.sub(r"[0-9]+", "#", l.replace(self.dir, "DIR")) for l in f.read().splitlines()}
+
+    def stats(self):
+        with open(self.stats_file) as f:
+            return [json.loads(line) for line in f]
+
+
+def total(lines, *names):
+    return sum(line[n] for line in lines for n in names)
+
+
+def check_counters(run, function):
+    """What the counters must say after a run that went well."""
+    lines = run.stats()
+    check(lines, "no process wrote its counters")
+    ring = total(lines, "ring_tx_bytes", "ring_rx_bytes")
+    tcp = total(lines, "tcp_tx_bytes", "tcp_rx_bytes")
+    reasons = {}
+    for line in lines:
+        for name, n in line["reasons"].items():
+            reasons[name] = reasons.get(name, 0) + n
+    if run.mode == "both":
+        share = 100 * ring / (ring + tcp) if ring + tcp else 0
+        note = "%.2f %% of %.1f MB on rings" % (share, (ring + tcp) / 1e6)
+        check(not function.rings or share >= run.options.share,
+              "only %s; %s" % (note, reasons))
+        return note
+    check(ring == 0, "%d bytes on rings with one end only" % ring)
+    strange = set(reasons) - ONE_SIDED_REASONS
+    check(not function.rings or not strange, "reasons %s" % reasons)
+    return "%.1f MB on tcp, %s" % (tcp / 1e6, reasons)
