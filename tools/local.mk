@@ -7,3 +7,7 @@ tools_sidestep_SOURCES = tools/sidestep.c
 tools_sidestep_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"' -DVERSION='"$(VERSION)"'
 tools_sidestep_LDADD = libcore.la
 include tools/bench/local.mk
+EXTRA_DIST += tools/lint
+
+lint:
+	$(srcdir)/tools/lint $(srcdir)
