@@ -11,3 +11,4 @@ EXTRA_DIST += tools/lint
 
 lint:
 	$(srcdir)/tools/lint $(srcdir)
+EXTRA_DIST += quickstart .ci/run
