@@ -9,6 +9,21 @@ import signal
 
 from applib import case, check, free_port, program
 
+# ---------------------------------------------------------------- silence
+
+@case()
+def idle_cpu(run):
+    """Five seconds of silence on a busy connection cost each end 10 ms at most."""
+    bench = os.path.join(os.path.abspath(run.options.build), "tools", "sidestep-bench")
+    port = free_port()
+    server = run.server([bench, "peer", "idle-server", "--port", port], port)
+    out = run.client([bench, "peer", "idle-client", "--port", port, "--seconds", "5"])
+    run.ended(server)
+    for end in ("client", "server"):
+        found = re.search(r"^%s ([0-9.]+)$" % end, out, re.M)
+        check(found and float(found.group(1)) <= 10, "CPU time in ms: %s" % out)
+
+
 # ---------------------------------------------------------------- redis
 
 REDIS = ("redis-server", "redis-benchmark", "redis-cli")
@@ -234,7 +249,9 @@ def memcached_t4(run):
     port = free_port()
     server = run.server(["memcached", "-l", "127.0.0.1", "-p", port, "-U", "0", "-t", "4",
                          "-u", pwd.getpwuid(os.geteuid()).pw_name], port)
-    out = run.client(["memcaslap", "-s", "127.0.0.1:%d" % port, "-T", "2", "-c", "32",
+    # its own default, which it would write into the home directory
+    conf = run.write("memslap.cnf", "key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n")
+    out = run.client(["memcaslap", "-F", conf, "-s", "127.0.0.1:%d" % port, "-T", "2", "-c", "32",
                       "-x", 150000 * run.options.scale, "-v", "0.1"])
     numbers = dict(re.findall(r"^(\w+): ([0-9]+)$", out, re.M))
     for name in ("get_misses", "verify_misses", "verify_failed"):

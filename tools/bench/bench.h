@@ -96,7 +96,8 @@ struct bench {
 	int nfigures;
 	double plain[MAX_FIGURES][MAX_RUNS];
 	double sidestep[MAX_FIGURES][MAX_RUNS];
-	struct ringstats stats;
+	struct ringstats stats;		/* of all sidestep runs */
+	double worst_share;		/* of a single one */
 };
 
 /* bench.c: a private directory, cores, compiled patterns; 0 or an exit code. */

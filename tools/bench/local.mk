@@ -10,6 +10,7 @@ tools_sidestep_bench_SOURCES = \
 	tools/bench/peer.h \
 	tools/bench/peer_connect.c \
 	tools/bench/peer_conns.c \
+	tools/bench/peer_idle.c \
 	tools/bench/peer_pingpong.c \
 	tools/bench/peer_stream.c \
 	tools/bench/proc.c \

@@ -24,6 +24,8 @@ static const struct {
 	{ "connect-client", connect_client },
 	{ "conns-server", conns_server },
 	{ "conns-client", conns_client },
+	{ "idle-server", idle_server },
+	{ "idle-client", idle_client },
 };
 
 _Noreturn void peer_die(const char *what)

@@ -36,6 +36,8 @@ int connect_server(const struct peer_opts *o);
 int connect_client(const struct peer_opts *o);
 int conns_server(const struct peer_opts *o);
 int conns_client(const struct peer_opts *o);
+int idle_server(const struct peer_opts *o);
+int idle_client(const struct peer_opts *o);
 
 /* Sockets on 127.0.0.1; each ends the process with a message when it fails. */
 int peer_listen(int port);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,15 +78,19 @@ static int conn_read(struct conn *c, size_t bytes)
  * is larger than the buffers of a socket: then wait. */
 static void conn_write(struct conn *c, size_t bytes)
 {
+	struct pollfd room = { c->fd, POLLOUT, 0 };
 	size_t done = 0;
 
 	while (done < bytes) {
 		ssize_t r = send(c->fd, c->buf + done, bytes - done, MSG_NOSIGNAL);
 
-		if (r < 0 && errno != EAGAIN)
-			peer_die("send");
-		if (r > 0)
+		if (r > 0) {
 			done += (size_t)r;
+			continue;
+		}
+		if (errno != EAGAIN)
+			peer_die("send");
+		poll(&room, 1, -1);
 	}
 }
 

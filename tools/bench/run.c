@@ -287,6 +287,18 @@ static void stats_prepare(const struct files *f)
 	}
 }
 
+static void stats_read(struct bench *b, const struct files *f)
+{
+	char *text = proc_read_file(f->stats);
+	struct ringstats one = { 0 };
+
+	ringstats_add(&one, text);
+	ringstats_add(&b->stats, text);
+	if (ringstats_share(&one) < b->worst_share)
+		b->worst_share = ringstats_share(&one);
+	free(text);
+}
+
 int run_once(struct bench *b, bool sidestep, double out[MAX_FIGURES])
 {
 	struct proc server = { 0 };
@@ -312,11 +324,7 @@ int run_once(struct bench *b, bool sidestep, double out[MAX_FIGURES])
 	}
 	r2 = server_stop(b, &server, &f);
 	r = read_figures(b, &f, out);
-	if (sidestep) {
-		char *text = proc_read_file(f.stats);
-
-		ringstats_add(&b->stats, text);
-		free(text);
-	}
+	if (sidestep)
+		stats_read(b, &f);
 	return r ? r : r2;
 }

@@ -63,7 +63,8 @@ static void user_name(struct bench *b)
 static int prepare_memcached(struct bench *b)
 {
 	user_name(b);
-	return 0;
+	/* its own default, which it would write into the home directory */
+	return write_file(b, "memslap.cnf", "key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n");
 }
 
 static int prepare_nginx(struct bench *b)
@@ -185,6 +186,12 @@ const struct workload workloads[] = {
 	  OWN_FIGURES({ "messages", "messages/s", false, "^messages ([0-9.]+)", 1 },
 		      { "p50", "us", true, "^p50 ([0-9.]+)", 1 },
 		      { "p99", "us", true, "^p99 ([0-9.]+)", 1 }) },
+	{ .name = "idle", .size = "5", .text = "CPU time of each end in so many seconds of silence (5)",
+	  .stop = STOP_SELF,
+	  .server = { "{self}", "peer", "idle-server", "--port", "{port}" },
+	  .client = { "{self}", "peer", "idle-client", "--port", "{port}", "--seconds", "{size}" },
+	  OWN_FIGURES({ "client", "ms", true, "^client ([0-9.]+)", 1 },
+		      { "server", "ms", true, "^server ([0-9.]+)", 1 }) },
 	{ .name = "redis", .text = "redis-benchmark SET and GET, 50 clients",
 	  .requests_per_s = 60000, REDIS(NULL) },
 	{ .name = "redis-pipeline", .text = "the same, 16 requests in one go",
@@ -195,7 +202,7 @@ const struct workload workloads[] = {
 	  .server = { "memcached", "-l", "127.0.0.1", "-p", "{port}", "-U", "0", "-t", "4",
 		      "-u", "{user}" },
 	  .client = { "memcaslap", "-s", "127.0.0.1:{port}", "-T", "1", "-c", "16", "-t",
-		      "{whole}s" },
+		      "{whole}s", "-F", "{dir}/memslap.cnf" },
 	  .figures = { { "ops", "ops/s", false, "TPS: ([0-9]+)", 1 } } },
 	{ .name = "nginx", .text = "wrk, 50 kept connections, 1 KiB, 2 workers",
 	  NGINX("http://127.0.0.1:{port}/page") },
