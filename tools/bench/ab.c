@@ -19,6 +19,7 @@ static const char usage[] =
 "  -j, --json           print one JSON object\n"
 "      --side SIDE      which end runs under sidestep: both, server, client (both)\n"
 "      --no-pin         do not give each end a core of its own\n"
+"      --keep           keep what the programs printed and counted, and say where\n"
 "      --launcher PATH  use this in place of the sidestep next to the tool\n"
 "      --server CMD     a server of your own; {port} is its port on 127.0.0.1,\n"
 "                       {dir} a directory that is removed afterwards\n"
@@ -102,7 +103,7 @@ static int add_figure(struct workload *w, char *spec, bool lower)
 	return EXIT_USAGE;
 }
 
-enum { OPT_SIDE = 256, OPT_NO_PIN, OPT_LAUNCHER, OPT_SERVER, OPT_CLIENT, OPT_FIGURE, OPT_FIGURE_LOWER };
+enum { OPT_SIDE = 256, OPT_NO_PIN, OPT_KEEP, OPT_LAUNCHER, OPT_SERVER, OPT_CLIENT, OPT_FIGURE, OPT_FIGURE_LOWER };
 
 static const struct option options[] = {
 	{ "runs", required_argument, NULL, 'n' },
@@ -111,6 +112,7 @@ static const struct option options[] = {
 	{ "help", no_argument, NULL, 'h' },
 	{ "side", required_argument, NULL, OPT_SIDE },
 	{ "no-pin", no_argument, NULL, OPT_NO_PIN },
+	{ "keep", no_argument, NULL, OPT_KEEP },
 	{ "launcher", required_argument, NULL, OPT_LAUNCHER },
 	{ "server", required_argument, NULL, OPT_SERVER },
 	{ "client", required_argument, NULL, OPT_CLIENT },
@@ -154,6 +156,9 @@ static int set_option(struct bench *b, int opt, char *v)
 		return set_side(b, v);
 	case OPT_NO_PIN:
 		b->pin = false;
+		return 0;
+	case OPT_KEEP:
+		b->keep = true;
 		return 0;
 	case OPT_LAUNCHER:
 		b->launcher = v;

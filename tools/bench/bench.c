@@ -138,6 +138,8 @@ void bench_fini(struct bench *b)
 {
 	for (int i = 0; i < b->nfigures; i++)
 		regfree(&b->compiled[i]);
-	if (b->dir[0])
+	if (b->dir[0] && b->keep)
+		fprintf(stderr, "sidestep-bench: kept %s\n", b->dir);
+	else if (b->dir[0])
 		proc_remove_tree(b->dir);
 }

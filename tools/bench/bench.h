@@ -78,7 +78,7 @@ struct bench {
 	char size[32];
 	long runs;
 	double seconds;
-	bool json, pin;
+	bool json, pin, keep;
 	enum side side;
 	const char *launcher;
 	/* where and on what */
