@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The vocabulary of the cases; see conform.h. */
+#include "conform.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include "tests/lib/step.h"
+
+void give_up(struct role *r, const char *what)
+{
+	const char *name = strerrorname_np(errno);
+
+	transcript_line(&r->t, "GAVE UP: %s: %s", what, name ? name : "-");
+	_exit(1);
+}
+
+void meet(struct role *r)
+{
+	if (step_meet(r->step) < 0)
+		give_up(r, "the other role is gone or elsewhere");
+}
+
+void tell(struct role *r, long value)
+{
+	if (step_tell(r->step, value) < 0)
+		give_up(r, "the other role is gone or elsewhere");
+}
+
+long hear(struct role *r)
+{
+	long value = 0;
+
+	if (step_hear(r->step, &value) < 0)
+		give_up(r, "the other role is gone or elsewhere");
+	return value;
+}
+
+void loopback_addr(struct sockaddr_in *sa, long port)
+{
+	memset(sa, 0, sizeof(*sa));
+	sa->sin_family = AF_INET;
+	sa->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	sa->sin_port = htons((uint16_t)port);
+}
+
+void listener_open(struct role *r)
+{
+	struct sockaddr_in sa;
+	socklen_t len = sizeof(sa);
+
+	SERVER(r) {
+		loopback_addr(&sa, 0);
+		r->listener = (int)MUST(r, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+		MUST(r, bind(r->listener, (struct sockaddr *)&sa, sizeof(sa)));
+		MUST(r, listen(r->listener, 128));
+		MUST(r, getsockname(r->listener, (struct sockaddr *)&sa, &len));
+		r->port = ntohs(sa.sin_port);
+		tell(r, r->port);
+	}
+	CLIENT(r) {
+		if (!r->server)
+			r->port = hear(r);
+	}
+}
+
+void conn_more(struct role *r, int *s, int *c)
+{
+	struct sockaddr_in sa;
+
+	CLIENT(r) {
+		loopback_addr(&sa, r->port);
+		*c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		MUST(r, connect(*c, (struct sockaddr *)&sa, sizeof(sa)));
+	}
+	SERVER(r)
+		*s = (int)MUST(r, accept(r->listener, NULL, NULL));
+}
+
+void conn_open(struct role *r)
+{
+	if (!r->port)
+		listener_open(r);
+	conn_more(r, &r->s, &r->c);
+	if (r->ring)
+		conn_warm(r);
+	meet(r);
+}
+
+void conn_close(struct role *r)
+{
+	meet(r);
+	CLIENT(r)
+		TRY(r, 0, close(r->c));
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+}
+
+int own_fd(const struct role *r)
+{
+	return r->server ? r->s : r->c;
+}
+
+void nonblock_set(struct role *r, int fd)
+{
+	long fl = MUST(r, fcntl(fd, F_GETFL));
+
+	MUST(r, fcntl(fd, F_SETFL, fl | O_NONBLOCK));
+}
+
+long long now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (long long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int readable_await(int fd, int bytes)
+{
+	long long end = now_ms() + 5000;
+	int n = 0;
+
+	while (ioctl(fd, FIONREAD, &n) == 0 && n < bytes && now_ms() < end)
+		poll(NULL, 0, 1);
+	return n;
+}
+
+void drained_await(int fd)
+{
+	long long end = now_ms() + 5000;
+	int n = 0;
+
+	while (ioctl(fd, SIOCOUTQ, &n) == 0 && n > 0 && now_ms() < end)
+		poll(NULL, 0, 1);
+}
+
+int event_await(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return poll(&p, 1, 5000) > 0 ? p.revents : 0;
+}
+
+void quiet_check(struct role *r, int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	TRY(r, 0, poll(&p, 1, 50));
+}
+
+long send_all(int fd, const void *buf, size_t n)
+{
+	size_t done = 0;
+	ssize_t k;
+
+	while (done < n) {
+		k = send(fd, (const char *)buf + done, n - done, 0);
+		if (k < 0)
+			return -1;
+		done += (size_t)k;
+	}
+	return (long)done;
+}
+
+long recv_all(int fd, void *buf, size_t n)
+{
+	size_t done = 0;
+	ssize_t k;
+
+	while (done < n) {
+		k = recv(fd, (char *)buf + done, n - done, 0);
+		if (k < 0)
+			return -1;
+		if (k == 0)
+			break;
+		done += (size_t)k;
+	}
+	return (long)done;
+}
+
+static const struct bit_name poll_names[] = {
+	{ POLLIN, "IN" }, { POLLPRI, "PRI" }, { POLLOUT, "OUT" }, { POLLERR, "ERR" },
+	{ POLLHUP, "HUP" }, { POLLNVAL, "NVAL" }, { POLLRDHUP, "RDHUP" },
+	{ 0, NULL }
+};
+
+void poll_show(struct role *r, const char *label, short want, short got)
+{
+	transcript_bits(&r->t, label, poll_names, (unsigned short)want, (unsigned short)got);
+}
+
+/* The bits of epoll and poll that matter here have the same values. */
+void epoll_show(struct role *r, const char *label, unsigned int want, unsigned int got)
+{
+	transcript_bits(&r->t, label, poll_names, want, got);
+}
