@@ -2,7 +2,7 @@
 # The door, and the library that it is the front of.  Not in libcore: a test
 # that linked it would have its own read() and write() replaced.
 lib_LTLIBRARIES += libsidestep.la
-libsidestep_la_SOURCES = \
+door_sources = \
 	src/preload/data.c \
 	src/preload/door.c \
 	src/preload/door.h \
@@ -14,6 +14,7 @@ libsidestep_la_SOURCES = \
 	src/preload/syscall.c \
 	src/preload/vfork.c \
 	src/preload/wait.c
+libsidestep_la_SOURCES = $(door_sources)
 EXTRA_DIST += src/preload/README
 EXTRA_libsidestep_la_DEPENDENCIES = src/preload/libsidestep.map
 # Fortified headers would turn calls and names here into others.

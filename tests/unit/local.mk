@@ -61,3 +61,18 @@ tests_unit_test_bench_stats_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_test_bench_stats_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_bench_stats_LDADD = $(CMOCKA_LIBS)
 endif
+
+# The door itself, over rooms that only listen; their headers come first.
+if HAVE_CMOCKA
+if !SANITIZED
+check_PROGRAMS += tests/unit/test_door
+TESTS += tests/unit/test_door
+tests_unit_test_door_SOURCES = tests/unit/test_door.c $(door_sources)
+tests_unit_test_door_CPPFLAGS = -I$(top_srcdir)/tests/unit/door $(AM_CPPFLAGS) \
+	-D_GNU_SOURCE -U_FORTIFY_SOURCE
+tests_unit_test_door_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_door_LDADD = libcore.la $(CMOCKA_LIBS)
+endif
+endif
+EXTRA_DIST += tests/unit/door/sock/fdtab.h tests/unit/door/sock/sock.h \
+	tests/unit/door/sock/process.h tests/unit/door/ready/ready.h
