@@ -5,7 +5,9 @@
  * Filled in one go by src/preload/real.c, before the first call passes the
  * door; a function that this libc lacks is one that answers ENOSYS.  The rooms
  * below call them only where a call must reach libc exactly as the program
- * made it (a cold wait, say); everything else of ours uses base/sys.h.
+ * made it: a cold wait, or a cold call that may block, which pthread_cancel()
+ * must be able to end (those of base/sys.h are no cancellation points).
+ * Everything else of ours uses base/sys.h.
  * Who includes this defines _GNU_SOURCE first.
  */
 #ifndef BASE_REAL_H

@@ -4,6 +4,7 @@
 # The same program with and without the library in front: same text, same
 # exit, nothing on standard error; one line of counters a process that ends by
 # itself, none of a vfork child.
+# shellcheck disable=SC2016
 
 lib=$(pwd)/.libs/libsidestep.so
 probe=tests/unit/preload_probe
