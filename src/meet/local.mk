@@ -14,4 +14,4 @@ libcore_la_SOURCES += \
 	src/meet/proof.h \
 	src/meet/tuple.c
 
-EXTRA_DIST += src/meet/README
+EXTRA_DIST += src/meet/README doc/security.md
