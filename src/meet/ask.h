@@ -40,7 +40,7 @@ struct ask_params {
 	struct meet_tuple tuple;	/* as seen here */
 	uint64_t instance;		/* our own nonce */
 	/* Only holders of this uid are asked (the uid that diag_lookup() gave);
-	 * ASK_ANY_UID: all, where the kernel does not tell. */
+	 * ASK_ANY_UID: all, where the kernel does not tell or !meet_uid_proves(). */
 	uid_t owner_uid;
 	int hint;			/* index to try first, -1: none */
 	const uint16_t *delays_ms;	/* pauses before the walk is repeated */

@@ -793,6 +793,7 @@ static int owner_process(const struct tcp_pair *t)
 	unsigned nfds;
 	char word[5] = "";
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	poll_loop_init(&loop);
 	node_open(&n0, MEET_MINE, 2222);
 	while (n0.fd < 0)
