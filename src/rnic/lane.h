@@ -59,7 +59,10 @@ struct cqe {
 	uint32_t imm;			/* network order, as in the work request */
 	uint32_t byte_len;
 	uint32_t op;
-	uint8_t data[LANE_CQE_DATA];
+	union {
+		uint64_t off;		/* CQE_WRITE_IMM: of the payload in the slab, a hint */
+		uint8_t data[LANE_CQE_DATA];
+	};
 } cacheline_aligned;
 
 struct lane {

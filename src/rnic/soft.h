@@ -74,7 +74,8 @@ struct soft_qp {
 	int in_fd;
 	uint32_t in_size, in_head;
 	uint32_t drain_left;		/* in the error state: CQEs that may still be delivered */
-	uint64_t in_slab_len;		/* of the slab exported to the peer */
+	const uint8_t *in_slab;		/* exported to the peer; only prefetched from */
+	uint64_t in_slab_len;
 	struct soft_rwr *rq;
 	uint32_t rq_size, rq_head, rq_tail, rq_max;
 	uint64_t held_since_ns;		/* fault delay-completions */

@@ -72,6 +72,10 @@ static enum ibv_wc_status cqe_read(struct soft_qp *qp, const struct cqe *c, uint
 		wc->wc_flags = IBV_WC_WITH_IMM;
 	}
 	if (likely(op == CQE_WRITE_IMM)) {
+		/* the caller reads it next: its way here overlaps with our fence */
+		uint64_t off = MIN(ld_rlx(&c->off), qp->in_slab_len);
+
+		__builtin_prefetch(qp->in_slab + off);
 		wc->opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 		return likely(len <= qp->in_slab_len) ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR;
 	}

@@ -148,6 +148,7 @@ int soft_qp_export(struct ibv_qp *ibqp, const struct rnic_slab *slab, struct rni
 		}
 		out->fds[out->nfds++] = fd;
 	}
+	qp->in_slab = slab->addr;
 	qp->in_slab_len = slab->len;
 	return 0;
 }

@@ -104,10 +104,12 @@ static void lane_publish(struct soft_qp *qp, const struct ibv_send_wr *wr, const
 {
 	struct cqe *c = &qp->out->cqe[qp->out_tail & (qp->out_size - 1)];
 
-	if (p->op != CQE_WRITE_IMM)
-		gather_copy(c->data, wr);
-	else
+	if (p->op == CQE_WRITE_IMM) {
+		st_rlx(&c->off, wr->wr.rdma.remote_addr);
 		qp->imm_index[qp->imm_posted++ & (qp->imm_size - 1)] = qp->out_tail;
+	} else {
+		gather_copy(c->data, wr);
+	}
 	st_rlx(&c->imm, wr->imm_data);
 	st_rlx(&c->byte_len, p->bytes);
 	st_rlx(&c->op, (uint32_t)p->op);
