@@ -40,6 +40,7 @@ struct soft_cq {
 	struct ibv_cq ib;
 	uint32_t nslots;
 	uint32_t first;			/* where the next poll begins */
+	bool armed;			/* since then no poll has found anything */
 	struct soft_slot slots[SOFT_MAX_QP];
 };
 
@@ -109,6 +110,19 @@ static inline struct soft_cq *to_cq(struct ibv_cq *cq)
 static inline struct soft_slot *qp_slot(struct soft_qp *qp)
 {
 	return &qp->cq->slots[qp->slot];
+}
+
+static inline const struct cqe *lane_peek(struct soft_qp *qp)
+{
+	const struct cqe *c = &qp->in->cqe[qp->in_head & (qp->in_size - 1)];
+
+	/* pairs with lane_publish() and error_tell_peer(): all that came before */
+	return ld_acq(&c->seq) == qp->in_head + 1 ? c : NULL;
+}
+
+static inline bool swr_done(const struct soft_qp *qp, const struct soft_swr *s)
+{
+	return s->at_once || (int32_t)(qp->out_head - s->index) > 0;
 }
 
 extern const struct cqe soft_no_cqe;	/* never published */

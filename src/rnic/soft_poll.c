@@ -38,7 +38,7 @@ static int sq_reap(struct soft_qp *qp, int max, struct ibv_wc *wc)
 		soft_out_head(qp);
 	while (got < max && qp->sq_head != qp->sq_tail) {
 		const struct soft_swr *s = &qp->sq[qp->sq_head & (qp->sq_size - 1)];
-		bool done = s->at_once || (int32_t)(qp->out_head - s->index) > 0;
+		bool done = swr_done(qp, s);
 
 		if (!done && !qp->err)
 			break;
@@ -111,14 +111,6 @@ static bool lane_held(struct soft_qp *qp)
 		return true;
 	qp->held_since_ns = 0;
 	return false;
-}
-
-static const struct cqe *lane_peek(struct soft_qp *qp)
-{
-	const struct cqe *c = &qp->in->cqe[qp->in_head & (qp->in_size - 1)];
-
-	/* pairs with lane_publish() and error_tell_peer(): all that came before */
-	return ld_acq(&c->seq) == qp->in_head + 1 ? c : NULL;
 }
 
 /* Return: completions written; the lane's own state is in qp. */
@@ -218,8 +210,10 @@ int soft_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 		fence_full();
 		took_finish(took);
 	}
-	if (got)
+	if (got) {
+		cq->armed = false;
 		count(CNT_wc_polled, (uint64_t)got);
+	}
 	return got;
 }
 
@@ -236,6 +230,7 @@ int soft_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	if (!ibcq->channel || solicited_only)
 		return EINVAL;
+	cq->armed = true;
 	for (uint32_t i = 0; i < cq->nslots; i++) {
 		struct soft_qp *qp = cq->slots[i].qp;
 

@@ -172,6 +172,18 @@ static void doorbell(struct soft_qp *qp)
 	}
 }
 
+/* Somebody sleeps on our own CQ: what was just posted must wake him when done. */
+static void sq_arm(struct soft_qp *qp)
+{
+	st_rlx(&qp->out->armed_tx, 1);
+	/* pairs with the fence before took_finish(): it sees the flag, or we its head */
+	fence_full();
+	if (!soft_out_head(qp) || swr_done(qp, &qp->sq[qp->sq_head & (qp->sq_size - 1)])) {
+		qp->cq->armed = false;
+		soft_kick(qp->ib.recv_cq->channel->fd);
+	}
+}
+
 int soft_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct soft_qp *qp = to_qp(ibqp);
@@ -195,8 +207,11 @@ int soft_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 		doorbell(qp);
 	count(CNT_wr_posted, posted);
 	count(CNT_doorbells, 1);
-	if (signaled)
+	if (signaled) {
+		if (unlikely(qp->cq->armed))
+			sq_arm(qp);
 		count(CNT_wr_signaled, signaled);
+	}
 	return err;
 }
 
@@ -221,6 +236,11 @@ int soft_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 	}
 	if (unlikely(qp->err))
 		slot_refresh(qp);
+	/* a CQE that waited for a receive, or a flush, is a completion now */
+	if (unlikely(qp->cq->armed) && (qp->err || lane_peek(qp))) {
+		qp->cq->armed = false;
+		soft_kick(ibqp->recv_cq->channel->fd);
+	}
 	return err;
 }
 

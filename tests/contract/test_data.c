@@ -446,6 +446,39 @@ static void events_only_when_armed(void **state)
 	}
 }
 
+/* What completes by something this process does after it armed. */
+static void events_of_late_posts(void **state)
+{
+	FOR_EACH_DEVICE(dev) {
+		struct end a, b;
+		struct ibv_wc wc;
+
+		ends_open(&a, &b, dev, DEPTH);
+		/* a plain write */
+		assert_int_equal(ibv_req_notify_cq(a.cq, 0), 0);
+		assert_int_equal(end_post(&a, IBV_WR_RDMA_WRITE, "x", 1, 0, 0,
+					  IBV_SEND_SIGNALED, 1), 0);
+		assert_true(readable(&a));
+		dev->channel_drain(a.ch);
+		assert_true(end_wait(&a, &wc));
+		/* one that the peer takes later */
+		assert_int_equal(ibv_req_notify_cq(a.cq, 0), 0);
+		assert_int_equal(end_write(&a, "x", 1, 0, 2, IBV_SEND_SIGNALED, 2), 0);
+		assert_false(readable(&a));
+		/* which lies there without a receive */
+		assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
+		assert_true(end_idle(&b));
+		assert_false(readable(&b));
+		assert_int_equal(end_recvs(&b, 1), 0);
+		assert_true(readable(&b));
+		expect_recv(&b, 0, 2, 1);
+		assert_true(readable(&a));
+		assert_true(end_wait(&a, &wc));
+		assert_int_equal(wc.wr_id, 2);
+		ends_close(&a, &b);
+	}
+}
+
 static void unconnected_qp_posts_nothing(void **state)
 {
 	FOR_EACH_DEVICE(dev) {
@@ -527,6 +560,7 @@ int main(void)
 		cmocka_unit_test(error_flushes_untaken_sends),
 		cmocka_unit_test(error_behind_a_full_lane),
 		cmocka_unit_test(events_only_when_armed),
+		cmocka_unit_test(events_of_late_posts),
 		cmocka_unit_test(unconnected_qp_posts_nothing),
 		cmocka_unit_test(slab_bounds),
 		cmocka_unit_test(faults_on_request),
