@@ -211,7 +211,7 @@ static void completions_wait_for_receives(void **state)
 		ends_open(&a, &b, dev, DEPTH);
 		assert_int_equal(end_recvs(&b, 1), 0);
 		for (uint32_t i = 0; i < 3; i++)
-			assert_int_equal(end_write(&a, "abc" + i, 1, i, i, 0, 0), 0);
+			assert_int_equal(end_write(&a, &"abc"[i], 1, i, i, 0, 0), 0);
 		expect_recv(&b, 0, 0, 1);
 		for (int i = 0; i < 100; i++)
 			assert_true(end_idle(&b));
