@@ -5,7 +5,7 @@
  * Events in, actions out: no system call, no lock, no global, no clock.  The
  * caller holds the direction's lock (tx lock for struct ptx, rx lock for
  * struct prx) around every call and until it has carried the actions out.
- * Names and rules are those of doc/model/README.md, section 2.
+ * Names and rules are those of doc/model/PROTOCOL.md, section 2.
  *
  * A sends, B receives; each end of a connection has one ptx and one prx.
  *

@@ -9,7 +9,7 @@
  * (add --trace to see what happens).  Exit status: 0 no violation, 1 one was
  * found, 2 usage.
  *
- * Properties (doc/model/README.md): every byte delivered once and in order,
+ * Properties (doc/model/PROTOCOL.md): every byte delivered once and in order,
  * none after the end; no record byte in the application's hands; EOF only when
  * nothing is missing; a sender killed on soft loses nothing; no ring or credit
  * word is touched after it was given away; when nothing can move everybody has
