@@ -189,6 +189,8 @@ bool prx_ring_free(const struct prx *rx, uint32_t link)
 {
 	if (rx->link == link && rx_in_epoch(rx))
 		return false;
+	if (rx->state == PRX_ENDED && rx->C != rx->Pb)
+		return false;	/* a RST took RESUME away: the rest is read from the ring */
 	return MUT(FREE) || !rx->sw_e || rx->unbound;
 }
 

@@ -102,13 +102,13 @@ static bool kill_link(struct end *e)
 static bool (*const steps[])(struct end *e) = {
 	move0, end_write, end_attach, end_records, end_pump, end_read, end_background,
 	end_finish, end_last, end_link, end_notice, end_credit_word, end_rebind,
-	end_recycle, end_exec_step,
+	end_recycle, end_exec_step, end_want_step,
 	/* from here on: misfortunes, out of budgets */
-	end_retreat, end_crash, end_exec, kill_link,
+	end_want, end_retreat, end_crash, end_exec, kill_link,
 };
 
 #define STEPS ARRAY_SIZE(steps)
-#define MISFORTUNES (STEPS - 4)
+#define MISFORTUNES (STEPS - 5)
 
 static bool step_try(unsigned int i, int x)
 {
@@ -169,6 +169,7 @@ static void scenario_make(uint64_t seed)
 	s->kills = sim_rnd(2) ? sim_rnd(s->links + 1) : 0;
 	s->crashes = sim_rnd(3) == 0;
 	s->execs = sim_rnd(4) == 0;
+	s->wants = sim_rnd(4) == 0 ? 1 + sim_rnd(2) : 0;
 	s->blind = sim_rnd(2);
 	s->room = s->execs || sim_rnd(2) ? KBYTES : 40 + sim_rnd(80);
 	s->x = sim_rnd(256);
@@ -183,7 +184,7 @@ static void scenario_close(void)
 {
 	static const enum kind other[] = { HOLD, PATIENT, EARLY, HOLD };
 
-	w.sc.crashes = w.sc.execs = w.sc.vol = 0;
+	w.sc.crashes = w.sc.execs = w.sc.vol = w.sc.wants = 0;
 	w.sc.kills = sim_rnd(4) != 0;
 	w.sc.links = 1;
 	w.sc.maxe = 1;
@@ -280,6 +281,8 @@ static void check_end(const struct end *e)
 		return;
 	if (e->execing)
 		sim_fail("end %d never gets to exec", e->x);
+	if (e->wanting)
+		sim_fail("end %d never gets its direction back", e->x);
 	if (e->sent != e->nbytes && !e->epipe && !e->appclosed && !p->crashed)
 		sim_fail("end %d is stuck in a write", e->x);
 	if (e->kind != HOLD && !e->appclosed && !p->exec_failed)

@@ -73,7 +73,7 @@ struct end {
 	unsigned int rcvd;
 	bool eof, rst;			/* what its reader was told */
 	bool wantfin, appclosed, early, epipe;
-	bool crashed, dumb, execing, exec_failed, noattach;
+	bool crashed, dumb, wanting, execing, exec_failed, noattach;
 	bool open;			/* the kernel socket */
 	bool kerr;			/* it has got a RST */
 	bool kerr_tcp;			/* ... one that plain TCP would have sent, too */
@@ -89,7 +89,7 @@ struct scenario {
 	uint64_t seed;
 	bool soft, early_land, wake_strict, hasten;
 	unsigned int window, maxe, links;
-	unsigned int vol, kills, crashes, execs;
+	unsigned int vol, kills, crashes, execs, wants;
 	int kill_when;			/* 0 any time, 1 after an end's FIN, 2 after QUIET */
 	int blind;			/* NOTICE: this end never learns of a death by itself */
 	unsigned int room;
@@ -152,6 +152,8 @@ bool end_notice(struct end *e);
 bool end_credit_word(struct end *e);
 bool end_retreat(struct end *e);
 bool end_crash(struct end *e);
+bool end_want(struct end *e);
+bool end_want_step(struct end *e);
 bool end_exec(struct end *e);
 bool end_exec_step(struct end *e);
 bool end_rebind(struct end *e);

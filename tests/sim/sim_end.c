@@ -651,6 +651,30 @@ bool end_crash(struct end *e)
 	return true;
 }
 
+/* a waiter that we cannot see: its direction must come back, the other one stays */
+bool end_want(struct end *e)
+{
+	if (!lib(e) || !w.sc.wants || e->execing || e->appclosed || e->rx.state == PRX_ENDED)
+		return false;
+	w.sc.wants--;
+	sim_note("end %d wants its direction raw", e->x);
+	e->wanting = true;
+	end_rx_actions(e, prx_want(&e->rx), e->rx.link);
+	return true;
+}
+
+bool end_want_step(struct end *e)
+{
+	if (!lib(e) || !e->wanting || e->execing)
+		return false;
+	if (e->rx.state != PRX_ENDED && !e->rx.closed && !e->eof && !e->kerr &&
+	    !prx_is_raw(&e->rx, kernel_queued(e)))
+		return false;
+	e->wanting = false;
+	prx_unwant(&e->rx);
+	return true;
+}
+
 bool end_exec(struct end *e)
 {
 	if (!lib(e) || !w.sc.execs || e->inside || e->execing || e->appclosed || e->wantfin ||
@@ -659,6 +683,7 @@ bool end_exec(struct end *e)
 	w.sc.execs--;
 	sim_note("end %d wants to exec", e->x);
 	e->execing = true;
+	e->wanting = false;
 	e->noattach = true;
 	end_rx_actions(e, prx_want(&e->rx), e->rx.link);
 	end_tx_actions(e, ptx_retreat(&e->tx), e->tx.link);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/test_proto tests/unit/test_proto_eat
-TESTS += tests/unit/test_proto tests/unit/test_proto_eat
+check_PROGRAMS += tests/unit/test_proto tests/unit/test_proto_eat tests/unit/test_proto_hostile
+TESTS += tests/unit/test_proto tests/unit/test_proto_eat tests/unit/test_proto_hostile
 tests_unit_test_proto_SOURCES = tests/unit/test_proto.c
 tests_unit_test_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_proto_LDADD = libcore.la $(CMOCKA_LIBS)
@@ -35,6 +35,9 @@ tests_unit_test_meet_names_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_meet_proof_SOURCES = tests/unit/test_meet_proof.c
 tests_unit_test_meet_proof_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_meet_proof_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_proto_hostile_SOURCES = tests/unit/test_proto_hostile.c
+tests_unit_test_proto_hostile_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_proto_hostile_LDADD = libcore.la $(CMOCKA_LIBS)
 endif
 # base and the door
 check_PROGRAMS += tests/unit/preload_table tests/unit/preload_probe

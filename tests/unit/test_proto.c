@@ -672,6 +672,32 @@ static void test_rx_ring_is_free_after_unbind_only(void **state)
 	assert_true(prx_ring_free(&rx, LINK));
 }
 
+/* the peer left the ring and closed; our RST took its RESUME away: we go on reading the ring */
+static void test_rx_ring_is_kept_while_the_end_reads_from_it(void **state)
+{
+	struct prx rx = rx_make(R_ON, false);
+	uint64_t from;
+
+	prx_on_unbind(&rx, LINK, E);
+	prx_on_krst(&rx);
+	assert_true(prx_verdict(&rx, NULL, false));
+	assert_int_equal(prx_avail(&rx, &from), 4);
+	assert_false(prx_ring_free(&rx, LINK));
+	prx_consumed(&rx, 4);
+	assert_true(prx_ring_free(&rx, LINK));
+}
+
+static void test_rx_window_grows(void **state)
+{
+	struct prx rx = rx_make(R_ON, true);
+
+	assert_int_equal(prx_on_data(&rx, LINK, 2 * WINDOW - 4), BRK);
+	prx_window(&rx, 2 * WINDOW);
+	assert_int_equal(prx_on_data(&rx, LINK, 2 * WINDOW - 4), WAK);
+	prx_window(&rx, WINDOW);			/* never shrinks under an epoch */
+	assert_int_equal(rx.window, 2 * WINDOW);
+}
+
 static void test_rx_answer_waits_for_nobody(void **state)
 {
 	struct prx rx = rx_make(R_NOTED, true);
@@ -712,6 +738,7 @@ static const struct verdict verdicts[] = {
 	{ R_ON, .fin = true, .judged = true, .from = 6, .n = 4, .end = PRX_EOF },
 	{ R_ON, .fin = true, .link_up = true, .judged = true, .from = 6, .n = 4, .end = PRX_EOF },
 	{ R_ON, .fin = true, .unread = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
+	{ R_ON, .rst = true, .link_up = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
 	{ R_ON, .fin = true, .rst = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
 	/* soft: FINISH from the slot, link and state make no difference */
 	{ R_RAW, true, .slot_state = SLOT_RAW, .judged = true, .end = PRX_EOF },
@@ -887,6 +914,8 @@ int main(void)
 		cmocka_unit_test(test_rx_resume_forgets_fin),
 		cmocka_unit_test(test_rx_credit),
 		cmocka_unit_test(test_rx_ring_is_free_after_unbind_only),
+		cmocka_unit_test(test_rx_ring_is_kept_while_the_end_reads_from_it),
+		cmocka_unit_test(test_rx_window_grows),
 		cmocka_unit_test(test_rx_answer_waits_for_nobody),
 		cmocka_unit_test(test_rx_verdict),
 		cmocka_unit_test(test_rx_finish_after_a_cut_resend),
