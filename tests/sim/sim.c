@@ -104,11 +104,11 @@ static bool (*const steps[])(struct end *e) = {
 	end_finish, end_last, end_link, end_notice, end_credit_word, end_rebind,
 	end_recycle, end_exec_step, end_want_step,
 	/* from here on: misfortunes, out of budgets */
-	end_want, end_retreat, end_crash, end_exec, kill_link,
+	end_freeze, end_want, end_retreat, end_crash, end_exec, kill_link,
 };
 
 #define STEPS ARRAY_SIZE(steps)
-#define MISFORTUNES (STEPS - 5)
+#define MISFORTUNES (STEPS - 6)
 
 static bool step_try(unsigned int i, int x)
 {
@@ -184,14 +184,18 @@ static void scenario_close(void)
 {
 	static const enum kind other[] = { HOLD, PATIENT, EARLY, HOLD };
 
-	w.sc.crashes = w.sc.execs = w.sc.vol = w.sc.wants = 0;
+	w.sc.crashes = w.sc.execs = w.sc.wants = 0;
+	w.sc.vol = sim_rnd(2);
 	w.sc.kills = sim_rnd(4) != 0;
 	w.sc.links = 1;
 	w.sc.maxe = 1;
-	w.sc.weights[0] = 1;		/* the kernel is slow: bytes are still unsent at the close */
+	/* the kernel is slow: bytes are still unsent at the close */
+	for (unsigned int i = 0; i < MISFORTUNES; i++)
+		w.sc.weights[i] = sim_rnd(4) ? 64 : w.sc.weights[i];
+	w.sc.weights[0] = 1;
 	w.sc.kill_when = sim_rnd(3);
 	w.sc.weights[STEPS - 1] = 16;
-	w.sc.weights[7] = 1;		/* end_finish */
+	w.sc.weights[7] = sim_rnd(2) ? 1 : 16;	/* end_finish */
 	w.end[0].kind = sim_rnd(4) ? EARLY : PATIENT;
 	w.end[1].kind = w.end[0].kind == EARLY ? other[sim_rnd(4)] : PATIENT;
 	w.end[0].nbytes = 1 + sim_rnd(8);
@@ -206,6 +210,17 @@ static void scenario_death(void)
 	w.sc.weights[STEPS - 3] = 1 + sim_rnd(4);
 	w.end[0].nbytes = 2 + sim_rnd(10);
 	w.end[1].nbytes = sim_rnd(6);
+}
+
+/* end 1 stops reading: end 0 must get rid of all it has, and of its socket */
+static void scenario_freeze(void)
+{
+	w.sc.freezes = 1;
+	w.sc.crashes = w.sc.execs = w.sc.wants = 0;
+	w.sc.room = KBYTES;
+	w.end[0].kind = sim_rnd(2) ? EARLY : HOLD;
+	w.end[1].kind = HOLD;
+	w.end[1].nbytes = 0;
 }
 
 static void ends_make(void)
@@ -223,9 +238,11 @@ static void ends_make(void)
 		prx_bind(&p->rx, 0, w.sc.soft, w.sc.nonce[x], w.sc.window);
 	}
 	scenario_kinds();
-	switch (sim_rnd(4)) {
-	case 0: scenario_close(); break;
-	case 1: scenario_death(); break;
+	switch (sim_rnd(7)) {
+	case 0:
+	case 1: scenario_close(); break;
+	case 2: scenario_death(); break;
+	case 3: scenario_freeze(); break;
 	default:
 		if (sim_rnd(3) == 0)
 			w.end[1].nbytes = 0;
@@ -261,6 +278,11 @@ static void check_direction(const struct end *s, const struct end *r)
 		return;
 	if (s->crashed) {
 		check_direction_crashed(s, r);
+		return;
+	}
+	if (r->frozen) {
+		if (s->tx.state == PTX_PUMP)
+			sim_fail("end %d never gets out of PUMP", s->x);
 		return;
 	}
 	if (r->exec_failed || s->exec_failed || excused(s, r) || r->early)

@@ -77,6 +77,7 @@ struct end {
 	bool open;			/* the kernel socket */
 	bool kerr;			/* it has got a RST */
 	bool kerr_tcp;			/* ... one that plain TCP would have sent, too */
+	bool frozen;			/* its application never reads again */
 	bool inside;			/* the reader is in a kernel read */
 	size_t inside_max;
 	struct byte hand[64];		/* read, not yet parsed */
@@ -89,7 +90,7 @@ struct scenario {
 	uint64_t seed;
 	bool soft, early_land, wake_strict, hasten;
 	unsigned int window, maxe, links;
-	unsigned int vol, kills, crashes, execs, wants;
+	unsigned int vol, kills, crashes, execs, wants, freezes;
 	int kill_when;			/* 0 any time, 1 after an end's FIN, 2 after QUIET */
 	int blind;			/* NOTICE: this end never learns of a death by itself */
 	unsigned int room;
@@ -152,6 +153,7 @@ bool end_notice(struct end *e);
 bool end_credit_word(struct end *e);
 bool end_retreat(struct end *e);
 bool end_crash(struct end *e);
+bool end_freeze(struct end *e);
 bool end_want(struct end *e);
 bool end_want_step(struct end *e);
 bool end_exec(struct end *e);

@@ -251,7 +251,7 @@ bool end_pump(struct end *e)
 
 static bool want_read(const struct end *e)
 {
-	return !e->appclosed && !e->execing && !e->eof && !e->rst;
+	return !e->appclosed && !e->execing && !e->eof && !e->rst && !(e->frozen && !e->inside);
 }
 
 static void parse(struct end *e, const struct byte *b, size_t n)
@@ -501,12 +501,19 @@ bool end_finish(struct end *e)
 	return false;
 }
 
+/* the timer T of the protocol: the peer does not read, and we have more to say */
+static bool no_progress(struct end *e)
+{
+	return peer(e)->frozen && (!ptx_room(&e->tx) || e->tx.fin);
+}
+
 /* a closed end: leave the ring in a hurry (exit), and let go of the socket */
 bool end_last(struct end *e)
 {
 	if (!lib(e))
 		return false;
-	if (w.sc.hasten && e->tx.fin && (e->tx.state == PTX_SWITCHING || e->tx.state == PTX_ON) && !e->tx.shut) {
+	if ((e->tx.state == PTX_SWITCHING || e->tx.state == PTX_ON) && !e->tx.shut &&
+	    ((w.sc.hasten && e->tx.fin) || no_progress(e))) {
 		end_tx_actions(e, ptx_retreat(&e->tx), e->tx.link);
 		return true;
 	}
@@ -648,6 +655,16 @@ bool end_crash(struct end *e)
 	for (unsigned int l = 0; l < LINKS; l++)
 		link_kill(l);
 	kernel_close(e, e->tx.linger && !e->dumb);
+	return true;
+}
+
+bool end_freeze(struct end *e)
+{
+	if (!lib(e) || !w.sc.freezes || e->kind != HOLD || e->execing)
+		return false;
+	w.sc.freezes--;
+	sim_note("end %d stops reading", e->x);
+	e->frozen = true;
 	return true;
 }
 
