@@ -15,6 +15,22 @@
  *		B's consumed count; per epoch, K <= C <= P, P - K <= window
  *	kc pos	kernel counts: every byte on the kernel socket, records too
  *
+ * How it is driven (tests/sim/sim_end.c is a complete driver)
+ *  write   ptx_where(): PTX_TO_KERNEL write, then ptx_kernel_wrote(); or, when
+ *          ptx_may_switch(), ptx_switch() and ptx_put(); PTX_TO_RING store the
+ *          bytes, ptx_put(), publish; PTX_WAIT block or EAGAIN
+ *  output  while ptx_record() gives bytes: write them, ptx_record_wrote();
+ *          then while ptx_pump() gives a range: write it, ptx_pumped()
+ *  read    prx_avail() first, prx_consumed(); else prx_end(); else, unless
+ *          prx_no_kernel_read(), a kernel read of at most prx_next_read()
+ *          bytes, all of them through prx_eat(); at its end prx_on_kfin() or
+ *          prx_on_krst() and prx_verdict()
+ *  link    one function a message; the slot number has led to the conn
+ *  timers  no progress for T, exit: ptx_retreat(); T_last: prx_last(late)
+ * PA_ASK_TX and PA_RETREAT_TX cross from rx to tx: they may be carried out
+ * after the rx lock has been dropped (the epoch in them makes late ones
+ * harmless).  Why a conn retreats is the caller's to count.
+ *
  * Invariants
  *  1. A peer can make an event illegal, never make this code assert: the
  *     answer is PA_BREAK_LINK or PA_RESET.
@@ -288,7 +304,9 @@ bool prx_last(const struct prx *rx, const struct ptx *tx, bool fin_acked, bool l
 void prx_on_kfin(struct prx *rx);
 void prx_on_krst(struct prx *rx);
 /*
- * VERDICT: judge the kernel's end.  slot: the highest epoch's slot words of
+ * VERDICT: judge the kernel's end.  Without shared memory in ON that is only
+ * possible once the link has ended; a caller that sees the FIN there bounds
+ * its wait and kills the link itself.  slot: the highest epoch's slot words of
  * this direction, read after the FIN, NULL without shared memory.  unread:
  * the peer had not consumed all our own ring bytes.  true: PRX_ENDED now;
  * false: nothing to judge, or call again after prx_link_dead().
