@@ -15,7 +15,7 @@
  *		B's consumed count; per epoch, K <= C <= P, P - K <= window
  *	kc pos	kernel counts: every byte on the kernel socket, records too
  *
- * How it is driven (tests/sim/sim_end.c is a complete driver)
+ * How it is driven (tests/sim/sim_{tx,rx,end}.c are a complete driver)
  *  write   ptx_where(): PTX_TO_KERNEL write, then ptx_kernel_wrote(); or, when
  *          ptx_may_switch(), ptx_switch() and ptx_put(); PTX_TO_RING store the
  *          bytes, ptx_put(), publish; PTX_WAIT block or EAGAIN

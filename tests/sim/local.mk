@@ -6,6 +6,8 @@ tests_sim_sim_SOURCES = \
 	tests/sim/sim.c \
 	tests/sim/sim.h \
 	tests/sim/sim_end.c \
+	tests/sim/sim_rx.c \
+	tests/sim/sim_tx.c \
 	tests/sim/sim_world.c \
 	src/sock/proto_eat.c \
 	src/sock/proto_rec.c \

@@ -123,6 +123,26 @@ void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint8_t sim_app_byte(int dir, unsigned int i);
 
+static inline struct end *peer(const struct end *e)
+{
+	return &w.end[!e->x];
+}
+
+static inline bool alive(const struct end *e)
+{
+	return !e->crashed;
+}
+
+static inline bool lib(const struct end *e)	/* the library runs in this process */
+{
+	return alive(e) && !e->dumb && !e->exec_failed;
+}
+
+static inline struct ring *tx_ring(struct end *e)
+{
+	return &w.link[e->tx.link].ring[e->x];
+}
+
 /* sim_world.c: kernel, links */
 bool kernel_send(struct end *e, const struct byte *b, size_t n);
 size_t kernel_room(const struct end *e);
@@ -137,7 +157,7 @@ bool kernel_fin_acked(const struct end *e);
 void link_post(unsigned int l, int from, struct msg m);
 void link_kill(unsigned int l);
 
-/* sim_end.c: what an end does */
+/* sim_end.c, sim_tx.c, sim_rx.c: what an end does */
 void end_tx_actions(struct end *e, uint32_t act, unsigned int l);
 void end_rx_actions(struct end *e, uint32_t act, unsigned int l);
 bool end_write(struct end *e);

@@ -9,11 +9,6 @@
 #include <string.h>
 #include "sim.h"
 
-static struct end *peer(const struct end *e)
-{
-	return &w.end[!e->x];
-}
-
 size_t kernel_room(const struct end *e)
 {
 	struct kdir *k = &w.k[e->x];

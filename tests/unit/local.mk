@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/test_proto tests/unit/test_proto_eat tests/unit/test_proto_hostile
-TESTS += tests/unit/test_proto tests/unit/test_proto_eat tests/unit/test_proto_hostile
-tests_unit_test_proto_SOURCES = tests/unit/test_proto.c
-tests_unit_test_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_proto_LDADD = libcore.la $(CMOCKA_LIBS)
+proto_tests = tests/unit/test_proto_tx tests/unit/test_proto_rx tests/unit/test_proto_eat tests/unit/test_proto_hostile
+check_PROGRAMS += $(proto_tests)
+TESTS += $(proto_tests)
+tests_unit_test_proto_tx_SOURCES = tests/unit/test_proto_tx.c
+tests_unit_test_proto_tx_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_proto_tx_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_proto_rx_SOURCES = tests/unit/test_proto_rx.c
+tests_unit_test_proto_rx_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_proto_rx_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_proto_eat_SOURCES = tests/unit/test_proto_eat.c
 tests_unit_test_proto_eat_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_proto_eat_LDADD = libcore.la $(CMOCKA_LIBS)
