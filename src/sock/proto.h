@@ -280,6 +280,19 @@ uint32_t prx_answer(struct prx *rx, bool wake_ok);
 size_t prx_eat(struct prx *rx, const uint8_t *p, size_t n, struct prx_seg *seg);
 /* Most bytes the next kernel read may take; in READY with have = 0 peek one byte first. */
 uint64_t prx_next_read(const struct prx *rx);
+/*
+ * Short cut for cold and plain conns: while prx_plain(), what a kernel read
+ * returned is all the application's, and prx_took() does for prx_eat().
+ */
+static inline bool prx_plain(const struct prx *rx)
+{
+	return rx->state == PRX_RAW && !(rx->drop | rx->left) && !rx->closed && !rx->eof;
+}
+static inline void prx_took(struct prx *rx, uint64_t n)
+{
+	rx->pos += n;
+	rx->since += n;
+}
 /* READY, have = 0: the first byte in the kernel queue, left there.  b0: leaves the epoch. */
 uint32_t prx_peek(struct prx *rx, uint8_t byte);
 

@@ -53,6 +53,18 @@ static void parse(struct end *e, const struct byte *b, size_t n)
 	}
 }
 
+/* what a kernel read of the application's thread returned */
+static void parse_read(struct end *e, const struct byte *b, size_t n)
+{
+	if (!prx_plain(&e->rx) || sim_rnd(2)) {
+		parse(e, b, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		deliver(e, b[i]);
+	prx_took(&e->rx, n);
+}
+
 static bool read_ring(struct end *e)
 {
 	uint64_t from, n = prx_avail(&e->rx, &from);
@@ -129,7 +141,7 @@ static bool read_inside(struct end *e)
 
 		e->hand_n = 0;
 		e->inside = false;
-		parse(e, e->hand, n);
+		parse_read(e, e->hand, n);
 		return true;
 	}
 	if (kernel_queued(e)) {

@@ -390,6 +390,29 @@ static void test_next_read_is_exact_on_the_ring(void **state)
 	assert_false(prx_no_kernel_read(&rx));
 }
 
+/* the short cut and the parser count alike, and the short cut knows where it ends */
+static void test_plain_is_the_parser_in_short(void **state)
+{
+	struct prx a, b;
+	struct prx_seg seg;
+	uint8_t raw[9] = { 0 };
+
+	prx_init(&a, 3);
+	prx_init(&b, 3);
+	assert_true(prx_plain(&a));
+	prx_took(&a, sizeof(raw));
+	assert_int_equal(prx_eat(&b, raw, sizeof(raw), &seg), sizeof(raw));
+	assert_int_equal(a.pos, b.pos);
+	assert_int_equal(a.since, b.since);
+	a.left = 1;
+	assert_false(prx_plain(&a));
+	a.left = 0;
+	prx_close(&a);
+	assert_false(prx_plain(&a));
+	rx_on(&b);
+	assert_false(prx_plain(&b));
+}
+
 static void test_nothing_after_eof(void **state)
 {
 	uint8_t buf[PREC_SIZE];
@@ -421,6 +444,7 @@ int main(void)
 		cmocka_unit_test(test_ready_bad_record_is_raw),
 		cmocka_unit_test(test_on_records),
 		cmocka_unit_test(test_next_read_is_exact_on_the_ring),
+		cmocka_unit_test(test_plain_is_the_parser_in_short),
 		cmocka_unit_test(test_nothing_after_eof),
 	};
 
