@@ -1,6 +1,403 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Making connections: non-blocking, refused, many, odd. */
 #include "conform.h"
 
+#include <netinet/in.h>
+
+static int stream_socket(struct role *r, int flags)
+{
+	return (int)MUST(r, socket(AF_INET, SOCK_STREAM | flags, 0));
+}
+
+static int so_error(int fd)
+{
+	int e = -1;
+	socklen_t len = sizeof(e);
+
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len);
+	return e;
+}
+
+static void nonblocking(struct role *r)
+{
+	struct sockaddr_in sa;
+	char buf[8];
+
+	listener_open(r);
+	CLIENT(r) {
+		loopback_addr(&sa, r->port);
+		r->c = stream_socket(r, SOCK_NONBLOCK);
+		TRY(r, -EINPROGRESS, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		poll_show(r, "client", POLLOUT, (short)event_await(r->c, POLLOUT));
+		TRY(r, 0, so_error(r->c));
+		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, -EISCONN, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, -EAGAIN, recv(r->c, buf, 8, 0));
+		TRY(r, 2, send(r->c, "hi", 2, 0));
+	}
+	SERVER(r) {
+		r->s = (int)MUST(r, accept(r->listener, NULL, NULL));
+		TRY(r, 2, recv(r->s, buf, 8, 0));
+	}
+	conn_close(r);
+}
+
+static void refused_addr(struct role *r, struct sockaddr_in *sa, int *holder)
+{
+	socklen_t len = sizeof(*sa);
+
+	*holder = stream_socket(r, 0);
+	loopback_addr(sa, 0);
+	MUST(r, bind(*holder, (struct sockaddr *)sa, len));
+	MUST(r, getsockname(*holder, (struct sockaddr *)sa, &len));
+}
+
+static void refused(struct role *r)
+{
+	struct sockaddr_in sa;
+	int holder, fd;
+	long long start;
+
+	CLIENT(r) {
+		refused_addr(r, &sa, &holder);
+		fd = stream_socket(r, 0);
+		start = now_ms();
+		TRY(r, -ECONNREFUSED, connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
+		CHECK(r, now_ms() - start < 1000);
+		TRY(r, 0, so_error(fd));
+		TRY(r, -ECONNREFUSED, connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, 0, close(fd));
+		fd = stream_socket(r, SOCK_NONBLOCK);
+		TRY(r, -EINPROGRESS, connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
+		event_await(fd, POLLOUT);
+		TRY(r, ECONNREFUSED, so_error(fd));
+		TRY(r, 0, so_error(fd));
+		TRY(r, 0, close(fd));
+		TRY(r, 0, close(holder));
+	}
+}
+
+/* A socket that was refused connects to the right place afterwards. */
+static void refused_then_right(struct role *r)
+{
+	struct sockaddr_in sa;
+	char buf[8];
+	int holder;
+
+	listener_open(r);
+	CLIENT(r) {
+		refused_addr(r, &sa, &holder);
+		r->c = stream_socket(r, 0);
+		TRY(r, -ECONNREFUSED, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		loopback_addr(&sa, r->port);
+		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, 2, send(r->c, "hi", 2, 0));
+		TRY(r, 0, close(holder));
+	}
+	SERVER(r) {
+		r->s = (int)MUST(r, accept(r->listener, NULL, NULL));
+		TRY(r, 2, recv(r->s, buf, 8, 0));
+	}
+	conn_close(r);
+}
+
+static void already_connected(struct role *r)
+{
+	struct sockaddr_in sa;
+
+	conn_open(r);
+	CLIENT(r) {
+		loopback_addr(&sa, r->port);
+		TRY(r, -EISCONN, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, -EINVAL, bind(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, -EINVAL, listen(r->c, 5));
+		TRY(r, -EINVAL, accept(r->c, NULL, NULL));
+	}
+	conn_close(r);
+}
+
+static void short_ones(struct role *r)
+{
+	char buf[16];
+	long wrong = 0;
+	int i, s, c;
+
+	listener_open(r);
+	for (i = 0; i < 200; i++) {
+		s = c = -1;
+		conn_more(r, &s, &c);
+		CLIENT(r)
+			wrong += send(c, "request", 7, 0) != 7;
+		SERVER(r) {
+			wrong += recv(s, buf, 16, MSG_PEEK) <= 0 || recv(s, buf, 7, MSG_WAITALL) != 7;
+			wrong += send(s, "reply", 5, 0) != 5;
+			wrong += close(s) != 0;
+		}
+		CLIENT(r) {
+			wrong += recv(c, buf, 5, MSG_WAITALL) != 5;
+			wrong += recv(c, buf, 16, 0) != 0;
+			wrong += close(c) != 0;
+		}
+	}
+	TRY(r, 0, wrong);
+}
+
+static void fifty_at_once(struct role *r)
+{
+	enum { CONNS = 50 };
+	int s[CONNS], c[CONNS], i;
+	char buf[16];
+	long wrong = 0;
+
+	listener_open(r);
+	for (i = 0; i < CONNS; i++)
+		conn_more(r, &s[i], &c[i]);
+	for (i = CONNS - 1; i >= 0; i--) {
+		CLIENT(r)
+			wrong += send(c[i], &i, 4, 0) != 4;
+		SERVER(r)
+			wrong += recv(s[i], buf, 16, 0) != 4 || memcmp(buf, &i, 4) != 0;
+	}
+	TRY(r, 0, wrong);
+	for (i = 0; i < CONNS; i++) {
+		SERVER(r)
+			MUST(r, close(s[i]));
+		CLIENT(r)
+			MUST(r, close(c[i]));
+	}
+}
+
+/* Request sent, and half closed, before the server accepts. */
+static void data_before_accept(struct role *r)
+{
+	struct sockaddr_in sa;
+	char buf[16];
+
+	listener_open(r);
+	CLIENT(r) {
+		loopback_addr(&sa, r->port);
+		r->c = stream_socket(r, 0);
+		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, 5, send(r->c, "early", 5, 0));
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+	}
+	meet(r);
+	SERVER(r) {
+		r->s = (int)MUST(r, accept(r->listener, NULL, NULL));
+		TRY(r, 5, recv(r->s, buf, 16, MSG_WAITALL));
+		TRY(r, 4, send(r->s, "back", 4, 0));
+	}
+	CLIENT(r)
+		TRY(r, 4, recv(r->c, buf, 16, 0));
+	conn_close(r);
+}
+
+/* The client connects and makes no call; all happens; then it looks. */
+static void progress_without_calls(struct role *r)
+{
+	struct sockaddr_in sa;
+	char buf[16];
+
+	listener_open(r);
+	CLIENT(r) {
+		loopback_addr(&sa, r->port);
+		r->c = stream_socket(r, SOCK_NONBLOCK);
+		connect(r->c, (struct sockaddr *)&sa, sizeof(sa));
+	}
+	SERVER(r) {
+		r->s = (int)MUST(r, accept(r->listener, NULL, NULL));
+		TRY(r, 6, send(r->s, "banner", 6, 0));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r) {
+		poll_show(r, "client", POLLIN | POLLOUT | POLLRDHUP,
+			  (short)event_await(r->c, POLLIN | POLLOUT | POLLRDHUP));
+		TRY(r, 6, recv(r->c, buf, 16, 0));
+		TRY(r, 0, recv(r->c, buf, 16, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+static void ipv6(struct role *r)
+{
+	struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	socklen_t len = sizeof(sa);
+	char buf[16];
+
+	SERVER(r) {
+		r->listener = (int)MUST(r, socket(AF_INET6, SOCK_STREAM, 0));
+		MUST(r, bind(r->listener, (struct sockaddr *)&sa, len));
+		MUST(r, listen(r->listener, 5));
+		MUST(r, getsockname(r->listener, (struct sockaddr *)&sa, &len));
+		tell(r, ntohs(sa.sin6_port));
+	}
+	CLIENT(r) {
+		if (!r->server)
+			sa.sin6_port = htons((uint16_t)hear(r));
+		r->c = (int)MUST(r, socket(AF_INET6, SOCK_STREAM, 0));
+		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+	}
+	SERVER(r)
+		r->s = (int)MUST(r, accept(r->listener, NULL, NULL));
+	if (r->ring)
+		conn_warm(r);
+	CLIENT(r)
+		TRY(r, 4, send(r->c, "six!", 4, 0));
+	SERVER(r) {
+		TRY(r, 4, recv(r->s, buf, 16, 0));
+		TRY(r, 0, getpeername(r->s, (struct sockaddr *)&sa, &len));
+		TRY(r, AF_INET6, sa.sin6_family);
+	}
+	conn_close(r);
+}
+
+/* A socket connected to itself is a legal, if odd, connection. */
+static void to_itself(struct role *r)
+{
+	struct sockaddr_in sa;
+	socklen_t len = sizeof(sa);
+	char buf[8];
+	int fd;
+
+	CLIENT(r) {
+		fd = stream_socket(r, 0);
+		loopback_addr(&sa, 0);
+		MUST(r, bind(fd, (struct sockaddr *)&sa, len));
+		MUST(r, getsockname(fd, (struct sockaddr *)&sa, &len));
+		TRY(r, 0, connect(fd, (struct sockaddr *)&sa, len));
+		TRY(r, 4, send(fd, "self", 4, 0));
+		TRY(r, 4, recv(fd, buf, 8, 0));
+		TRY(r, 0, shutdown(fd, SHUT_WR));
+		TRY(r, 0, recv(fd, buf, 8, 0));
+		TRY(r, 0, close(fd));
+	}
+}
+
+/* AF_UNSPEC takes the connection away; the socket can connect again. */
+static void disconnect(struct role *r)
+{
+	struct sockaddr_in sa = { .sin_family = AF_UNSPEC };
+	char buf[8];
+
+	conn_open(r);
+	CLIENT(r) {
+		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		SHOW(r, recv(r->c, buf, 8, 0));
+		SHOW(r, send(r->c, buf, 8, MSG_NOSIGNAL));
+		loopback_addr(&sa, r->port);
+		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, 3, send(r->c, "new", 3, 0));
+	}
+	SERVER(r) {
+		SHOW(r, recv(r->s, buf, 8, 0));
+		TRY(r, 0, close(r->s));
+		r->s = (int)MUST(r, accept(r->listener, NULL, NULL));
+		TRY(r, 3, recv(r->s, buf, 8, 0));
+	}
+	conn_close(r);
+}
+
+/* The server leaves and comes back on the same port at once. */
+static void same_port_again(struct role *r)
+{
+	struct sockaddr_in sa;
+	int on = 1, round;
+	char buf[8];
+
+	conn_open(r);
+	for (round = 0; round < 3; round++) {
+		SERVER(r) {
+			TRY(r, 0, close(r->s));
+			TRY(r, 0, close(r->listener));
+			loopback_addr(&sa, r->port);
+			r->listener = stream_socket(r, 0);
+			MUST(r, setsockopt(r->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+			TRY(r, 0, bind(r->listener, (struct sockaddr *)&sa, sizeof(sa)));
+			TRY(r, 0, listen(r->listener, 5));
+		}
+		meet(r);
+		CLIENT(r) {
+			TRY(r, 0, recv(r->c, buf, 8, 0));
+			TRY(r, 0, close(r->c));
+		}
+		conn_more(r, &r->s, &r->c);
+		CLIENT(r)
+			TRY(r, 3, send(r->c, "new", 3, 0));
+		SERVER(r)
+			TRY(r, 3, recv(r->s, buf, 8, 0));
+	}
+	conn_close(r);
+}
+
+/* Another warmed connection beside a warmed one, and after it. */
+static void second_warm(struct role *r)
+{
+	struct role again;
+	char buf[8];
+
+	conn_open(r);
+	again = *r;
+	conn_more(&again, &again.s, &again.c);
+	if (r->ring)
+		conn_warm(&again);
+	CLIENT(r) {
+		TRY(r, 1, send(again.c, "2", 1, 0));
+		TRY(r, 1, send(r->c, "1", 1, 0));
+	}
+	SERVER(r) {
+		TRY(r, 1, recv(r->s, buf, 8, 0));
+		CHECK(r, buf[0] == '1');
+		TRY(r, 1, recv(again.s, buf, 8, 0));
+		CHECK(r, buf[0] == '2');
+	}
+	conn_close(&again);
+	r->t.failures += again.t.failures;
+	CLIENT(r)
+		TRY(r, 1, send(r->c, "3", 1, 0));
+	SERVER(r)
+		TRY(r, 1, recv(r->s, buf, 8, 0));
+	conn_close(r);
+}
+
+static void accept_address(struct role *r)
+{
+	struct sockaddr_in sa, me;
+	socklen_t len = sizeof(sa);
+
+	listener_open(r);
+	CLIENT(r) {
+		loopback_addr(&sa, r->port);
+		r->c = stream_socket(r, 0);
+		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
+		TRY(r, 0, getsockname(r->c, (struct sockaddr *)&me, &len));
+		tell(r, ntohs(me.sin_port));
+	}
+	SERVER(r) {
+		long port = r->client ? ntohs(me.sin_port) : hear(r);
+
+		memset(&sa, 0, sizeof(sa));
+		r->s = (int)MUST(r, accept(r->listener, (struct sockaddr *)&sa, &len));
+		CHECK(r, ntohs(sa.sin_port) == port && len == sizeof(sa));
+		CHECK(r, sa.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+	}
+	conn_close(r);
+}
+
 const struct conf_case connect_cases[] = {
+	{ "connect-nonblocking", nonblocking, COLD },
+	{ "connect-refused", refused, COLD },
+	{ "connect-refused-then-right", refused_then_right, COLD },
+	{ "connect-already", already_connected, 0 },
+	{ "connect-short-ones", short_ones, COLD },
+	{ "connect-fifty", fifty_at_once, COLD },
+	{ "connect-data-before-accept", data_before_accept, COLD },
+	{ "connect-progress-without-calls", progress_without_calls, COLD },
+	{ "connect-ipv6", ipv6, 0 },
+	{ "connect-to-itself", to_itself, COLD },
+	{ "connect-disconnect", disconnect, 0 },
+	{ "connect-same-port-again", same_port_again, 0 },
+	{ "connect-second-warm", second_warm, 0 },
+	{ "connect-accept-address", accept_address, COLD },
 	{ NULL, NULL, 0 }
 };

@@ -146,7 +146,7 @@ static void stacks_print(const struct part *p)
 
 	fflush(stdout);
 	snprintf(command, sizeof(command),
-		 "command -v gdb >/dev/null && gdb -batch -p %d -ex 'thread apply all bt 12' "
+		 "command -v gdb >/dev/null && timeout 10 gdb -batch -p %d -ex 'thread apply all bt 12' "
 		 "2>/dev/null </dev/null | grep -E '^(Thread|#)'", (int)p->pid);
 	if (system(command) != 0)
 		printf("(no stacks)\n");

@@ -219,6 +219,7 @@ static void fionbio(struct role *r)
 		TRY(r, 0, ioctl(r->c, FIONBIO, &off));
 		CHECK(r, !(fcntl(r->c, F_GETFL) & O_NONBLOCK));
 	}
+	meet(r);
 	SERVER(r)
 		TRY(r, 2, write(r->s, "ab", 2));
 	CLIENT(r)

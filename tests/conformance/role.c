@@ -51,10 +51,12 @@ void listener_open(struct role *r)
 {
 	struct sockaddr_in sa;
 	socklen_t len = sizeof(sa);
+	int on = 1;
 
 	SERVER(r) {
 		loopback_addr(&sa, 0);
 		r->listener = (int)MUST(r, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+		MUST(r, setsockopt(r->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
 		MUST(r, bind(r->listener, (struct sockaddr *)&sa, sizeof(sa)));
 		MUST(r, listen(r->listener, 128));
 		MUST(r, getsockname(r->listener, (struct sockaddr *)&sa, &len));

@@ -1,6 +1,368 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Several threads on one connection, and calls that act on another's sleep. */
 #include "conform.h"
 
+#include <pthread.h>
+
+#include "tests/lib/pattern.h"
+
+enum { WORDS = 20000 };
+
+static void thread_start(struct role *r, pthread_t *th, void *(*run)(void *), void *arg)
+{
+	if (pthread_create(th, NULL, run, arg) != 0)
+		give_up(r, "pthread_create");
+}
+
+struct job {
+	int fd;
+	uint64_t first;
+	long wrong;
+	uint64_t count, sum;
+	ssize_t rc;
+	int err;
+};
+
+static void *words_write(void *arg)
+{
+	struct job *j = arg;
+	uint64_t i, w;
+
+	for (i = 0; i < WORDS; i++) {
+		w = j->first + i;
+		j->wrong += write(j->fd, &w, sizeof(w)) != sizeof(w);
+	}
+	return NULL;
+}
+
+static void *words_read(void *arg)
+{
+	struct job *j = arg;
+	uint64_t w;
+	ssize_t n;
+
+	while ((n = recv(j->fd, &w, sizeof(w), MSG_WAITALL)) == sizeof(w)) {
+		j->count++;
+		j->sum += w;
+	}
+	j->wrong += n != 0;
+	return NULL;
+}
+
+/* Two writers: each word arrives whole, and each one once. */
+static void two_writers(struct role *r)
+{
+	struct job a = { .first = 0 }, b = { .first = 1 << 20 }, in = { 0 };
+	uint64_t all = (uint64_t)WORDS * (WORDS - 1);
+	pthread_t th;
+
+	conn_open(r);
+	CLIENT(r) {
+		a.fd = b.fd = r->c;
+		thread_start(r, &th, words_write, &a);
+		words_write(&b);
+		pthread_join(th, NULL);
+		TRY(r, 0, a.wrong + b.wrong);
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		in.fd = r->s;
+		words_read(&in);
+		TRY(r, 2 * WORDS, in.count);
+		CHECK(r, in.sum == all + ((uint64_t)WORDS << 20));
+	}
+	conn_close(r);
+}
+
+/* Two readers without WAITALL: together they get every byte. */
+static void *bytes_read(void *arg)
+{
+	struct job *j = arg;
+	unsigned char buf[1000];
+	ssize_t n, i;
+
+	while ((n = read(j->fd, buf, sizeof(buf))) > 0)
+		for (i = 0; i < n; i++, j->count++)
+			j->sum += buf[i];
+	j->wrong += n != 0;
+	return NULL;
+}
+
+static void two_readers(struct role *r)
+{
+	static unsigned char out[1 << 20];
+	struct job a = { 0 }, b = { 0 };
+	pthread_t th;
+	uint64_t sum = 0;
+	size_t i;
+
+	conn_open(r);
+	CLIENT(r) {
+		pattern_fill(out, sizeof(out), 0, SEED_CLIENT);
+		for (i = 0; i < sizeof(out); i++)
+			sum += out[i];
+		TRY(r, 1 << 20, send_all(r->c, out, sizeof(out)));
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+		tell(r, (long)sum);
+	}
+	SERVER(r) {
+		a.fd = b.fd = r->s;
+		thread_start(r, &th, bytes_read, &a);
+		bytes_read(&b);
+		pthread_join(th, NULL);
+		TRY(r, 0, a.wrong + b.wrong);
+		TRY(r, 1 << 20, a.count + b.count);
+		CHECK(r, a.sum + b.sum == (uint64_t)hear(r));
+	}
+	conn_close(r);
+}
+
+static void *recv_one(void *arg)
+{
+	struct job *j = arg;
+	char c;
+
+	errno = 0;
+	j->rc = recv(j->fd, &c, 1, 0);
+	j->err = errno;
+	return NULL;
+}
+
+static void shutdown_wakes(struct role *r)
+{
+	struct job j = { 0 };
+	pthread_t th;
+
+	conn_open(r);
+	CLIENT(r) {
+		j.fd = r->c;
+		thread_start(r, &th, recv_one, &j);
+		poll(NULL, 0, 20);	/* asleep by now, probably; both are right */
+		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
+		pthread_join(th, NULL);
+		TRY(r, 0, j.rc);
+	}
+	conn_close(r);
+}
+
+static void shutdown_rd_wakes(struct role *r)
+{
+	struct job j = { 0 };
+	pthread_t th;
+
+	conn_open(r);
+	CLIENT(r) {
+		j.fd = r->c;
+		thread_start(r, &th, recv_one, &j);
+		poll(NULL, 0, 20);
+		TRY(r, 0, shutdown(r->c, SHUT_RD));
+		pthread_join(th, NULL);
+		TRY(r, 0, j.rc);
+		TRY(r, 1, send(r->c, "x", 1, 0));
+	}
+	SERVER(r) {
+		char c;
+
+		TRY(r, 1, recv(r->s, &c, 1, 0));
+	}
+	conn_close(r);
+}
+
+/* close does not wake a reader: it gets what comes, then the end. */
+static void close_does_not_wake(struct role *r)
+{
+	struct job j = { 0 };
+	pthread_t th;
+	char c;
+
+	conn_open(r);
+	CLIENT(r) {
+		j.fd = r->c;
+		thread_start(r, &th, recv_one, &j);
+		poll(NULL, 0, 50);	/* the reader must be asleep for this one */
+		TRY(r, 0, close(r->c));
+		meet(r);
+		pthread_join(th, NULL);
+		TRY(r, 1, j.rc);
+	}
+	SERVER(r) {
+		quiet_check(r, r->s, POLLIN | POLLRDHUP);
+		meet(r);
+		TRY(r, 1, send(r->s, "x", 1, 0));
+		TRY(r, 0, recv(r->s, &c, 1, 0));
+		TRY(r, 0, close(r->s));
+	}
+}
+
+static void *accept_one(void *arg)
+{
+	struct job *j = arg;
+
+	errno = 0;
+	j->rc = accept(j->fd, NULL, NULL);
+	j->err = errno;
+	return NULL;
+}
+
+static void shutdown_wakes_accept(struct role *r)
+{
+	struct job j = { 0 };
+	pthread_t th;
+
+	listener_open(r);
+	SERVER(r) {
+		j.fd = r->listener;
+		thread_start(r, &th, accept_one, &j);
+		poll(NULL, 0, 20);
+		TRY(r, 0, shutdown(r->listener, SHUT_RDWR));
+		pthread_join(th, NULL);
+		TRY(r, -1, j.rc);
+		TRY(r, EINVAL, j.err);
+	}
+}
+
+static void *write_much(void *arg)
+{
+	struct job *j = arg;
+	static char buf[1 << 20];
+
+	errno = 0;
+	while ((j->rc = send(j->fd, buf, sizeof(buf), MSG_NOSIGNAL)) > 0)
+		;
+	j->err = errno;
+	return NULL;
+}
+
+/* A writer asleep in a full connection is woken by a shutdown. */
+static void shutdown_wakes_writer(struct role *r)
+{
+	struct job j = { 0 };
+	pthread_t th;
+
+	conn_open(r);
+	CLIENT(r) {
+		j.fd = r->c;
+		thread_start(r, &th, write_much, &j);
+		poll(NULL, 0, 50);
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+		pthread_join(th, NULL);
+		TRY(r, -1, j.rc);
+		TRY(r, EPIPE, j.err);
+	}
+	conn_close(r);
+}
+
+static void *poll_one(void *arg)
+{
+	struct job *j = arg;
+	struct pollfd p = { .fd = j->fd, .events = POLLIN };
+
+	j->rc = poll(&p, 1, 10000);
+	j->err = p.revents;
+	return NULL;
+}
+
+/* Several sleepers in poll: one piece of news wakes all. */
+static void all_pollers_wake(struct role *r)
+{
+	struct job j[4] = { { 0 } };
+	pthread_t th[4];
+	char c;
+	int i;
+
+	conn_open(r);
+	SERVER(r) {
+		for (i = 0; i < 4; i++) {
+			j[i].fd = r->s;
+			thread_start(r, &th[i], poll_one, &j[i]);
+		}
+		meet(r);
+		for (i = 0; i < 4; i++) {
+			pthread_join(th[i], NULL);
+			TRY(r, 1, j[i].rc);
+			poll_show(r, "poller", POLLIN, (short)j[i].err);
+		}
+		TRY(r, 1, recv(r->s, &c, 1, 0));
+	}
+	CLIENT(r) {
+		meet(r);
+		poll(NULL, 0, 20);
+		TRY(r, 1, send(r->c, "x", 1, 0));
+	}
+	conn_close(r);
+}
+
+static void *pingpong_main(void *arg)
+{
+	struct job *j = arg;
+	uint64_t i, w;
+
+	for (i = 0; i < 1000; i++) {
+		if (j->first) {
+			w = i;
+			j->wrong += write(j->fd, &w, 8) != 8;
+		}
+		j->wrong += recv(j->fd, &w, 8, MSG_WAITALL) != 8 || w != i;
+		if (!j->first)
+			j->wrong += write(j->fd, &w, 8) != 8;
+	}
+	return NULL;
+}
+
+/* Eight connections, a thread each at both ends. */
+static void eight_pairs(struct role *r)
+{
+	struct job mine[8] = { { 0 } };
+	int s[8], c[8], i;
+	long wrong = 0;
+	pthread_t th[8];
+
+	conn_open(r);
+	for (i = 0; i < 8; i++)
+		conn_more(r, &s[i], &c[i]);
+	for (i = 0; i < 8; i++) {
+		mine[i].fd = r->server ? s[i] : c[i];
+		mine[i].first = r->client;
+		thread_start(r, &th[i], pingpong_main, &mine[i]);
+	}
+	for (i = 0; i < 8; i++) {
+		pthread_join(th[i], NULL);
+		wrong += mine[i].wrong;
+		MUST(r, close(mine[i].fd));
+	}
+	TRY(r, 0, wrong);
+	conn_close(r);
+}
+
+/* One thread receives by a dup, another sends by the first number. */
+static void dup_for_reader(struct role *r)
+{
+	struct job out = { 0 }, in = { 0 };
+	pthread_t th;
+
+	conn_open(r);
+	out.fd = own_fd(r);
+	in.fd = dup(out.fd);
+	thread_start(r, &th, words_read, &in);
+	words_write(&out);
+	TRY(r, 0, shutdown(out.fd, SHUT_WR));
+	pthread_join(th, NULL);
+	TRY(r, 0, in.wrong + out.wrong);
+	TRY(r, WORDS, in.count);
+	TRY(r, 0, close(in.fd));
+	conn_close(r);
+}
+
 const struct conf_case threads_cases[] = {
+	{ "threads-two-writers", two_writers, TOGETHER },
+	{ "threads-two-readers", two_readers, TOGETHER },
+	{ "threads-shutdown-wakes", shutdown_wakes, 0 },
+	{ "threads-shutdown-rd-wakes", shutdown_rd_wakes, 0 },
+	{ "threads-close-does-not-wake", close_does_not_wake, TOGETHER },
+	{ "threads-shutdown-wakes-accept", shutdown_wakes_accept, COLD },
+	{ "threads-shutdown-wakes-writer", shutdown_wakes_writer, 0 },
+	{ "threads-all-pollers-wake", all_pollers_wake, TOGETHER | WAIT_POLL },
+	{ "threads-eight-pairs", eight_pairs, TOGETHER },
+	{ "threads-dup-for-reader", dup_for_reader, TOGETHER },
 	{ NULL, NULL, 0 }
 };

@@ -1,6 +1,90 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Urgent data: MSG_OOB, POLLPRI, SO_OOBINLINE, SIOCATMARK. */
 #include "conform.h"
 
+#include <sys/ioctl.h>
+
+static int at_mark(int fd)
+{
+	int v = -1;
+
+	return ioctl(fd, SIOCATMARK, &v) ? -1 : v;
+}
+
+static void out_of_band(struct role *r)
+{
+	char buf[16] = "";
+
+	conn_open(r);
+	CLIENT(r) {
+		TRY(r, 3, send(r->c, "abc", 3, 0));
+		TRY(r, 1, send(r->c, "!", 1, MSG_OOB));
+		TRY(r, 3, send(r->c, "def", 3, 0));
+	}
+	SERVER(r) {
+		poll_show(r, "server", POLLPRI, (short)event_await(r->s, POLLPRI));
+		TRY(r, 1, recv(r->s, buf, 16, MSG_OOB));
+		CHECK(r, buf[0] == '!');
+		SHOW(r, recv(r->s, buf, 16, MSG_OOB));
+		TRY(r, 0, at_mark(r->s));
+		TRY(r, 3, recv(r->s, buf, 16, 0));
+		TRY(r, 1, at_mark(r->s));
+		TRY(r, 3, recv(r->s, buf, 3, MSG_WAITALL));
+		CHECK(r, memcmp(buf, "def", 3) == 0);
+		TRY(r, 0, at_mark(r->s));
+	}
+	conn_close(r);
+}
+
+static void in_line(struct role *r)
+{
+	char buf[16] = "";
+	int on = 1;
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 0, setsockopt(r->s, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 4, send(r->c, "abc!", 4, MSG_OOB));
+		TRY(r, 3, send(r->c, "def", 3, 0));
+	}
+	SERVER(r) {
+		TRY(r, 7, readable_await(r->s, 7));
+		TRY(r, -EINVAL, recv(r->s, buf, 16, MSG_OOB));
+		TRY(r, 3, recv(r->s, buf, 16, 0));
+		TRY(r, 1, at_mark(r->s));
+		TRY(r, 4, recv(r->s, buf, 4, MSG_WAITALL));
+		CHECK(r, memcmp(buf, "!def", 4) == 0);
+	}
+	conn_close(r);
+}
+
+static void to_server_and_back(struct role *r)
+{
+	char buf[16] = "";
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 1, send(r->c, "A", 1, MSG_OOB));
+	SERVER(r) {
+		poll_show(r, "server", POLLPRI, (short)event_await(r->s, POLLPRI));
+		TRY(r, 1, recv(r->s, buf, 1, MSG_OOB));
+		TRY(r, 1, send(r->s, "B", 1, MSG_OOB));
+	}
+	CLIENT(r) {
+		poll_show(r, "client", POLLPRI, (short)event_await(r->c, POLLPRI));
+		TRY(r, 1, recv(r->c, buf, 1, MSG_OOB));
+		TRY(r, 4, send(r->c, "then", 4, 0));
+	}
+	SERVER(r)
+		TRY(r, 4, recv(r->s, buf, 4, MSG_WAITALL));
+	conn_close(r);
+}
+
 const struct conf_case urgent_cases[] = {
+	{ "urgent-out-of-band", out_of_band, 0 },
+	{ "urgent-in-line", in_line, 0 },
+	{ "urgent-both-ways", to_server_and_back, 0 },
 	{ NULL, NULL, 0 }
 };
