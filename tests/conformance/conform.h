@@ -62,6 +62,7 @@ struct role {
 	int listener;		/* server's, -1 before listener_open() */
 	int s, c;		/* accepted and connected fd, -1 if not ours */
 	long port;		/* the listener's, known to both roles */
+	bool seen_on_ring[2];	/* warm.c: server's, client's end */
 };
 
 #define SERVER(r) if ((r)->server)
@@ -142,7 +143,7 @@ void conn_warm(struct role *r);
 /* One table per topic, ended by an empty entry. */
 extern const struct conf_case bulk_cases[], connect_cases[], dup_cases[], ends_cases[],
 	epoll_cases[], errors_cases[], flags_cases[], fork_cases[], iov_cases[],
-	nonblock_cases[], options_cases[], readiness_cases[], select_cases[],
+	nonblock_cases[], options_cases[], raw_cases[], readiness_cases[], select_cases[],
 	sendfile_cases[], signals_cases[], stdio_cases[], stream_cases[], threads_cases[],
 	urgent_cases[];
 

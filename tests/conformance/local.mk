@@ -18,6 +18,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/iov.c \
 	tests/conformance/nonblock.c \
 	tests/conformance/options.c \
+	tests/conformance/raw.c \
 	tests/conformance/readiness.c \
 	tests/conformance/select.c \
 	tests/conformance/sendfile.c \
@@ -40,7 +41,7 @@ tests_conformance_fdecho_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -I$(top_srcdir)
 # the rest needs the library and comes with make check-conformance.
 dist_check_SCRIPTS = tests/conformance/plain.sh
 TESTS += tests/conformance/plain.sh
-EXTRA_DIST += tests/conformance/run tests/lib/stats.py
+EXTRA_DIST += tests/conformance/README tests/conformance/run tests/lib/stats.py
 
 CONFORMANCE_MODES = both server client thread same retreat
 

@@ -31,6 +31,18 @@ static int path_of(int fd)
 	return fd_path ? fd_path(fd) : ON_RING;
 }
 
+/*
+ * Where faults make a connection come and go, "now, at both ends" may never
+ * be seen; there it is enough that each end has been on the ring.
+ */
+static bool on_ring(struct role *r, int fd)
+{
+	bool *seen = &r->seen_on_ring[fd == r->c], now = path_of(fd) == ON_RING;
+
+	*seen = *seen || now;
+	return now || (*seen && getenv("SIDESTEP_FAULT"));
+}
+
 /* Wait in the style of the case, so that the library sees this style used. */
 static void style_wait(struct role *r, int fd, short events)
 {
@@ -77,7 +89,7 @@ static void small_send(struct role *r, int fd, bool last)
 {
 	struct small m = { .last = last };
 
-	m.path = path_of(fd) == ON_RING;
+	m.path = on_ring(r, fd);
 	memset(m.rest, 'w', sizeof(m.rest));
 	move(r, fd, &m, sizeof(m), true);
 }
@@ -136,7 +148,7 @@ static void rounds_play(struct role *r)
 		if (last)
 			return;
 		CLIENT(r) {
-			if (n >= ROUNDS && there && path_of(r->c) == ON_RING)
+			if (n >= ROUNDS && there && on_ring(r, r->c))
 				break;
 			if (n >= ROUNDS)	/* the attach happens in the background */
 				poll(NULL, 0, 5);
@@ -151,6 +163,7 @@ void conn_warm(struct role *r)
 	int fd[2] = { r->s, r->c }, i;
 	long fl[2] = { 0, 0 };
 
+	memset(r->seen_on_ring, 0, sizeof(r->seen_on_ring));
 	for (i = 0; i < 2; i++) {
 		if (fd[i] < 0)
 			continue;
