@@ -254,12 +254,12 @@ static void refused(struct role *r)
 
 static void full(struct role *r)
 {
-	static char buf[65536];
+	static char out[65536], in[65536];
 	long taken = 0, n;
 
 	conn_open(r);
 	CLIENT(r) {
-		while ((n = send(r->c, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		while ((n = send(r->c, out, sizeof(out), MSG_DONTWAIT)) > 0)
 			taken += n;
 		CHECK(r, errno == EAGAIN);
 		tell(r, taken);
@@ -268,7 +268,7 @@ static void full(struct role *r)
 		if (!r->client)
 			taken = hear(r);
 		look(r, r->s, POLLIN | POLLOUT, 0);
-		while (taken > 0 && (n = recv(r->s, buf, sizeof(buf), MSG_DONTWAIT)) != 0) {
+		while (taken > 0 && (n = recv(r->s, in, sizeof(in), MSG_DONTWAIT)) != 0) {
 			if (n > 0)
 				taken -= n;
 			else

@@ -5,11 +5,12 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/select.h>
 #include <sys/time.h>
 #include <time.h>
 
-static volatile sig_atomic_t hits;
+static atomic_int hits;
 
 static void on_signal(int sig)
 {
@@ -28,7 +29,7 @@ static void handler_set(int sig, void (*handler)(int), int flags)
 /* A thread that signals another every 5 ms until that has come back. */
 struct nagger {
 	pthread_t victim, self;
-	volatile int stop;
+	atomic_int stop;
 };
 
 static void *nag_main(void *arg)
@@ -45,7 +46,7 @@ static void *nag_main(void *arg)
 
 static void nag_start(struct role *r, struct nagger *n)
 {
-	memset(n, 0, sizeof(*n));
+	atomic_init(&n->stop, 0);
 	n->victim = pthread_self();
 	if (pthread_create(&n->self, NULL, nag_main, n) != 0)
 		give_up(r, "pthread_create");
@@ -75,7 +76,8 @@ static void interrupted(struct role *r)
 	fd_set in;
 	int ep;
 
-	handler_set(SIGUSR1, on_signal, 0);
+	CLIENT(r)
+		handler_set(SIGUSR1, on_signal, 0);
 	conn_open(r);
 	CLIENT(r) {
 		p = (struct pollfd){ .fd = r->c, .events = POLLIN };
@@ -107,7 +109,8 @@ static void restarted(struct role *r)
 	struct pollfd p;
 	char buf[16];
 
-	handler_set(SIGUSR1, on_signal, SA_RESTART);
+	CLIENT(r)
+		handler_set(SIGUSR1, on_signal, SA_RESTART);
 	conn_open(r);
 	CLIENT(r) {
 		struct nagger n;
@@ -134,7 +137,8 @@ static void write_interrupted(struct role *r)
 	struct nagger n;
 	long taken = 0;
 
-	handler_set(SIGUSR1, on_signal, 0);
+	CLIENT(r)
+		handler_set(SIGUSR1, on_signal, 0);
 	conn_open(r);
 	CLIENT(r) {
 		nag_start(r, &n);
@@ -164,7 +168,8 @@ static void masks(struct role *r)
 	fd_set in;
 	int ep;
 
-	handler_set(SIGUSR2, on_signal, 0);
+	CLIENT(r)
+		handler_set(SIGUSR2, on_signal, 0);
 	sigemptyset(&none);
 	sigemptyset(&block);
 	sigaddset(&block, SIGUSR2);

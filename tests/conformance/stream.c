@@ -242,7 +242,7 @@ static void write_tiny(struct role *r)
 /* The client says much before the server says anything; then the reverse. */
 static void talk_in_turns(struct role *r)
 {
-	static unsigned char buf[50000];
+	unsigned char buf[50000];
 	int turn;
 
 	conn_open(r);
