@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* bench.c - set-up of a measurement: directory, cores, patterns, programs */
+#define _GNU_SOURCE
 #include "bench.h"
 
 #include <errno.h>

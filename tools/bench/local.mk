@@ -22,7 +22,7 @@ tools_sidestep_bench_SOURCES = \
 	tools/bench/stats.h \
 	tools/bench/syscalls.c \
 	tools/bench/workloads.c
-tools_sidestep_bench_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+
 tools_sidestep_bench_LDADD = libcore.la -lm
 
 if HAVE_CMOCKA
@@ -30,7 +30,6 @@ check_PROGRAMS += tests/unit/test_bench_stats
 TESTS += tests/unit/test_bench_stats
 tests_unit_test_bench_stats_SOURCES = tests/unit/test_bench_stats.c \
 	tools/bench/stats.c tools/bench/ringstats.c
-tests_unit_test_bench_stats_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_unit_test_bench_stats_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_bench_stats_LDADD = $(CMOCKA_LIBS)
 endif

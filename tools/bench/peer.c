@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* peer.c - roles, options and socket helpers of the built-in workloads */
+#define _GNU_SOURCE
 #include "peer.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* proc.c - start, wait for and end processes; ports; files */
+#define _GNU_SOURCE
 #include "proc.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* ringstats.c - sum up counter lines */
+#define _GNU_SOURCE
 #include "ringstats.h"
 
 #include <stdio.h>
