@@ -32,11 +32,11 @@ def check(condition, text):
         raise Failed(text)
 
 
-def case(needs=(), rings=True, slow=False):
+def case(needs=(), rings=True, modes=MODES):
     """Register a case.  needs: programs; rings: with both ends under sidestep
-    nearly all bytes must go over rings, and with one end none; slow: says so."""
+    nearly all bytes must go over rings; modes: those in which it means something."""
     def register(function):
-        function.needs, function.rings, function.slow = needs, rings, slow
+        function.needs, function.rings, function.modes = needs, rings, modes
         CASES.append(function)
         return function
     return register

@@ -24,6 +24,33 @@ def idle_cpu(run):
         check(found and float(found.group(1)) <= 10, "CPU time in ms: %s" % out)
 
 
+# ---------------------------------------------------------------- system calls
+
+def calls_made(run, end, messages):
+    """System calls of one end of a ping-pong, counted by strace."""
+    bench = os.path.join(os.path.abspath(run.options.build), "tools", "sidestep-bench")
+    port, counts = free_port(), run.path("strace-%s-%d" % (end, messages))
+    trace = ["strace", "-f", "-c", "-U", "calls,name", "-o", counts]
+    server = run.server([*(trace if end == "server" else []), bench, "peer",
+                         "pingpong-server", "--port", port], port)
+    run.client([*(trace if end == "client" else []), bench, "peer", "pingpong-client",
+                "--port", port, "--messages", messages])
+    run.ended(server)
+    with open(counts) as f:
+        found = re.search(r"^ *([0-9]+) total$", f.read(), re.M)
+    check(found, "no total in what strace says")
+    return int(found.group(1))
+
+
+@case(("strace",), rings=False, modes=("plain", "server", "client"))
+def cold_calls(run):
+    """Where the other end has no sidestep, a message costs its two calls and no more."""
+    for end in ("server", "client") if run.mode == "plain" else (run.mode,):
+        few, many = calls_made(run, end, 5000), calls_made(run, end, 15000)
+        check(abs(many - few - 20000) <= 100, "%s: %d calls for 10000 messages" %
+              (end, many - few))
+
+
 # ---------------------------------------------------------------- redis
 
 REDIS = ("redis-server", "redis-benchmark", "redis-cli")
@@ -93,7 +120,7 @@ def redis_answers(run):
     redis_stop(run, server, port)
 
 
-@case((*REDIS, "valgrind"), rings=False, slow=True)
+@case((*REDIS, "valgrind"), rings=False)
 def redis_valgrind(run):
     """A smoke test: no error that valgrind would find in the server."""
     server, port = redis_start(run, "valgrind", "-q", "--error-exitcode=99")

@@ -124,9 +124,9 @@ int bench_init(struct bench *b)
 
 	find_cores(b);
 	if (!r)
-		r = find_self(b);
-	if (!r)
 		r = compile_patterns(b);
+	if (!r)
+		r = find_self(b);
 	proc_catch_signals();
 	if (!r)
 		r = make_dir(b);

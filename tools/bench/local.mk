@@ -33,3 +33,6 @@ tests_unit_test_bench_stats_SOURCES = tests/unit/test_bench_stats.c \
 tests_unit_test_bench_stats_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_bench_stats_LDADD = $(CMOCKA_LIBS)
 endif
+
+EXTRA_DIST += tools/bench/test_cli.sh
+TESTS += tools/bench/test_cli.sh
