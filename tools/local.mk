@@ -7,6 +7,7 @@ tools_sidestep_SOURCES = tools/sidestep.c
 tools_sidestep_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"' -DVERSION='"$(VERSION)"'
 tools_sidestep_LDADD = libcore.la
 include tools/bench/local.mk
+tools_sidestep_bench_SOURCES += tools/bench_rnic.c tools/bench_rnic.h
 EXTRA_DIST += tools/lint
 
 lint:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* clock.c - see clock.h */
+#define _GNU_SOURCE
 #include "base/clock.h"
 
 #include <time.h>

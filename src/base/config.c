@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* config.c - parsers of the settings table; no malloc, no stdio */
+#define _GNU_SOURCE
 #include "base/config.h"
 
 #include <errno.h>
@@ -133,7 +134,7 @@ static int parse_one_fault(struct fault_setting *out, const char *s, size_t n)
 		return -EINVAL;
 	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
 		if (strlen(faults[i].name) == len && memcmp(s, faults[i].name, len) == 0) {
-			*(uint32_t *)((char *)out + faults[i].offset) = (uint32_t)val;
+			*(uint32_t *)(void *)((char *)out + faults[i].offset) = (uint32_t)val;
 			return 0;
 		}
 	}

@@ -6,6 +6,7 @@
  * taken by compare-and-swap of owner_tid from 0, or from the id of a thread
  * that no longer exists; that look round happens only when no block is free.
  */
+#define _GNU_SOURCE
 #include "base/counters.h"
 
 #include <fcntl.h>

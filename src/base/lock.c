@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* lock.c - the contended half of lock.h */
+#define _GNU_SOURCE
 #include "base/lock.h"
 
 #include <linux/futex.h>

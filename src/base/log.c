@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* log.c - see log.h; one write(2) a line, the private fd lives at a high number */
+#define _GNU_SOURCE
 #include "base/log.h"
 
 #include <fcntl.h>

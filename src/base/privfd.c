@@ -6,6 +6,7 @@
  * little below the soft limit of open files, and never higher than the
  * kernel's table of 1024 entries would need to grow for nothing.
  */
+#define _GNU_SOURCE
 #include "base/privfd.h"
 
 #include <fcntl.h>
@@ -41,12 +42,10 @@ static int choose_base(void)
 	return MAX(b, 16);
 }
 
-int privfd_adopt(int fd)
+int privfd_dup(int fd)
 {
 	int b = ld_rlx(&base);
 
-	if (fd < 0)
-		return fd;
 	if (!b) {
 		b = choose_base();
 		st_rlx(&base, b);
@@ -56,13 +55,21 @@ int privfd_adopt(int fd)
 		sys_close(hi);
 		hi = -EMFILE;
 	}
-	sys_close(fd);
 	if (hi < 0)
 		return hi;
 	or_acqrel(&bits[(hi - b) / 64], 1ull << ((hi - b) % 64));
 	for (int h = ld_rlx(&highest); h <= hi; h = ld_rlx(&highest))
 		if (cas_acqrel(&highest, h, hi + 1))
 			break;
+	return hi;
+}
+
+int privfd_adopt(int fd)
+{
+	if (fd < 0)
+		return fd;
+	int hi = privfd_dup(fd);
+	sys_close(fd);
 	return hi;
 }
 
@@ -95,8 +102,9 @@ void privfd_close(int fd)
 	sys_close(fd);
 }
 
-void privfd_close_all(void)
+void privfd_close_all(int but)
 {
 	for (int fd = privfd_next(0); fd >= 0; fd = privfd_next(fd + 1))
-		privfd_close(fd);
+		if (fd != but)
+			privfd_close(fd);
 }

@@ -18,6 +18,9 @@
  */
 int privfd_adopt(int fd);
 
+/* A private duplicate of a descriptor that stays open. */
+int privfd_dup(int fd);
+
 /* Close and forget; -1 is accepted. */
 void privfd_close(int fd);
 
@@ -27,7 +30,7 @@ bool privfd_is(int fd);
 /* The lowest of ours at or above fd, or -1: for close_range(). */
 int privfd_next(int fd);
 
-/* In the child of a fork: close all of ours (they are the parent's). */
-void privfd_close_all(void);
+/* In the child of a fork: close all of ours but one (they are the parent's). */
+void privfd_close_all(int but);
 
 #endif

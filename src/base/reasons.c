@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* reasons.c - names of the reasons */
+#define _GNU_SOURCE
 #include "base/reasons.h"
 
 #include "base/util.h"

@@ -6,6 +6,7 @@
  * (4 KiB in some 2 us instead of some 15: it is on a program's cold path).
  * No state but the caller's and one flag that can only be set to the same value.
  */
+#define _GNU_SOURCE
 #include "base/sha256.h"
 
 #include <stdbool.h>

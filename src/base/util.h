@@ -14,7 +14,7 @@
 #define hidden		__attribute__((visibility("hidden")))
 #define exported	__attribute__((visibility("default")))
 #define container_of(p, type, member) \
-	((type *)((char *)(p) - offsetof(type, member)))
+	((type *)(void *)((char *)(p) - offsetof(type, member)))
 #define MIN(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); _a < _b ? _a : _b; })
 #define MAX(a, b) ({ __typeof__(a) _x = (a); __typeof__(b) _y = (b); _x > _y ? _x : _y; })
 

@@ -59,14 +59,6 @@ TESTS += tests/unit/test_base
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_base_LDADD = libcore.la $(CMOCKA_LIBS)
-if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/test_bench_stats
-TESTS += tests/unit/test_bench_stats
-tests_unit_test_bench_stats_SOURCES = tests/unit/test_bench_stats.c \
-	tools/bench/stats.c tools/bench/ringstats.c
-tests_unit_test_bench_stats_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
-tests_unit_test_bench_stats_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_bench_stats_LDADD = $(CMOCKA_LIBS)
 endif
 
 # The door itself, over rooms that only listen; their headers come first.
