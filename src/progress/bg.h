@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * bg.h - the background thread and its event loop
+ *
+ * One per process, started at the first meeting, all signals blocked.  It
+ * owns an epoll set of private descriptors; everything registered here runs
+ * in it, one call at a time, so its users need no locks among themselves.
+ *
+ * Ticks: while the CQ is disarmed and the engine was active since the last
+ * look, it polls the CQ every BG_TICK_MS.  When nothing moved for BG_IDLE_TICKS
+ * it arms the CQ and sleeps on the channel itself, if no thread of the program
+ * leads ("parked").  bg_unpark() is called by a leader that has slept: one
+ * event fd write if the thread is parked, nothing otherwise.
+ */
+#ifndef PROGRESS_BG_H
+#define PROGRESS_BG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "base/atomic.h"
+#include "base/list.h"
+
+/* A descriptor watched by the loop.  Embedded in its owner. */
+struct bg_src {
+	int fd;
+	void (*fn)(struct bg_src *s, uint32_t events);
+};
+
+/* Work for the loop; queued at most once at a time, from any thread. */
+struct bg_work {
+	struct bg_work *next;
+	uint32_t queued;
+	void (*fn)(struct bg_work *w);
+};
+
+/* A timer of the loop; only used from within it. */
+struct bg_timer {
+	struct list node;
+	uint64_t at_ns;
+	void (*fn)(struct bg_timer *t);
+};
+
+/* Start the thread if it is not there.  Any thread.  Return: 0 or -errno. */
+int bg_start(void);
+bool bg_running(void);
+
+/* Stop and join it (sandboxes); nothing runs in it afterwards. */
+void bg_stop(void);
+
+/*
+ * Any thread.  Unwatched from within the loop a source is not called again;
+ * from another thread one late call may still come.
+ */
+int bg_watch(struct bg_src *s, uint32_t events);
+int bg_modify(struct bg_src *s, uint32_t events);
+void bg_unwatch(struct bg_src *s);
+
+void bg_queue(struct bg_work *w);
+/* The same; true if it was not queued already. */
+bool bg_queue_once(struct bg_work *w);
+
+void bg_timer_set(struct bg_timer *t, uint64_t at_ns);
+void bg_timer_stop(struct bg_timer *t);
+
+extern uint32_t bg_parked;
+void bg_kick(void);
+static inline void bg_unpark(void)
+{
+	fence_full();	/* pairs with park(): flag, fence, leader */
+	if (ld_rlx(&bg_parked))
+		bg_kick();
+}
+
+void bg_forget(void);
+
+#endif

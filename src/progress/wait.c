@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * wait.c - see wait.h
+ *
+ * Spinning: the budget doubles (up to the maximum) when a spin was rewarded
+ * and halves when it was not; now and then the full budget is tried again.  A
+ * gap between two looks means that somebody else needed this core: then
+ * nobody spins for a while.
+ *
+ * sleep_lock protects the list, the leader and the pool of event fds.
+ */
+#define _GNU_SOURCE
+#include "progress/wait.h"
+
+#include <linux/futex.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/lock.h"
+#include "base/privfd.h"
+#include "base/sys.h"
+#include "progress/bg.h"
+#include "progress/engine.h"
+
+#define SPIN_MAX_US	50
+#define SPIN_MIN_SHIFT	6		/* at least 1/64 of the maximum */
+#define PROBE_EVERY	32
+#define CROWDED_GAP_US	40
+#define CROWDED_MS	20
+#define POOL		64
+#define STACK_FDS	64
+
+uint32_t wait_sleepers;
+
+static struct lock sleep_lock;
+static struct list sleepers = LIST_INIT(sleepers);
+static struct wait *leader;
+static int pool[POOL];
+static int npool;
+
+static struct {
+	uint32_t shift;		/* budget = max >> shift */
+	uint32_t waits;
+	uint64_t crowded_until;	/* ticks */
+} spin;
+
+static uint64_t spin_budget(void)
+{
+	uint64_t us = config.spin_us == SPIN_AUTO ? SPIN_MAX_US : (uint64_t)config.spin_us;
+	uint64_t max = us * clock_ticks_per_us;
+
+	if (config.spin_us != SPIN_AUTO)
+		return max;
+	if (clock_ticks() < ld_rlx(&spin.crowded_until))
+		return 0;
+	uint32_t n = ld_rlx(&spin.waits) + 1;
+	st_rlx(&spin.waits, n);
+	return n % PROBE_EVERY == 0 ? max : max >> ld_rlx(&spin.shift);
+}
+
+static void spin_learn(bool rewarded)
+{
+	uint32_t s = ld_rlx(&spin.shift);
+
+	if (rewarded && s > 0)
+		st_rlx(&spin.shift, s - 1);
+	else if (!rewarded && s < SPIN_MIN_SHIFT)
+		st_rlx(&spin.shift, s + 1);
+}
+
+/* Return: true when the predicate holds. */
+static bool spin_for(struct wait *w)
+{
+	uint64_t budget = spin_budget();
+
+	if (!budget)
+		return false;
+	uint64_t start = clock_ticks(), last = start, now;
+	uint64_t gap = CROWDED_GAP_US * clock_ticks_per_us;
+
+	do {
+		for (int i = 0; i < 8; i++) {
+			engine_poll();
+			if (w->ready(w)) {
+				spin_learn(true);
+				return true;
+			}
+			cpu_relax();
+		}
+		now = clock_ticks();
+		if (now - last > gap) {
+			st_rlx(&spin.crowded_until, now + CROWDED_MS * 1000 * clock_ticks_per_us);
+			return false;
+		}
+		last = now;
+	} while (now - start < budget);
+	spin_learn(false);
+	return false;
+}
+
+static int efd_get(void)
+{
+	lock_take(&sleep_lock);
+	int fd = npool > 0 ? pool[--npool] : -1;
+	lock_drop(&sleep_lock);
+	if (fd < 0)
+		fd = privfd_adopt((int)sys2(SYS_eventfd2, 0, EFD_NONBLOCK | EFD_CLOEXEC));
+	return fd;
+}
+
+static void efd_put(int fd)
+{
+	uint64_t v;
+
+	if (fd < 0)
+		return;
+	sys_read(fd, &v, sizeof(v));
+	lock_take(&sleep_lock);
+	if (npool < POOL) {
+		pool[npool++] = fd;
+		fd = -1;
+	}
+	lock_drop(&sleep_lock);
+	privfd_close(fd);
+}
+
+static void wake(struct wait *w)
+{
+	uint64_t one = 1;
+
+	if (xchg_acqrel(&w->word, 1))
+		return;
+	count(CNT_wakes, 1);
+	if (w->efd >= 0)
+		sys_write(w->efd, &one, sizeof(one));
+	else
+		sys_futex(&w->word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL);
+}
+
+void wait_wake_slow(void)
+{
+	lock_take(&sleep_lock);
+	list_for_each(n, &sleepers) {
+		struct wait *w = list_entry(n, struct wait, node);
+
+		if (!ld_rlx(&w->word) && w->ready(w))
+			wake(w);
+	}
+	lock_drop(&sleep_lock);
+}
+
+bool wait_has_leader(void)
+{
+	return ld_rlx(&leader) != NULL;
+}
+
+/* Join the sleepers; the first one without a leader leads. */
+static bool join(struct wait *w)
+{
+	lock_take(&sleep_lock);
+	st_rlx(&w->word, 0);
+	list_push(&sleepers, &w->node);
+	st_rlx(&wait_sleepers, wait_sleepers + 1);
+	bool lead = !leader && engine_up();
+	if (lead)
+		st_rlx(&leader, w);
+	lock_drop(&sleep_lock);
+	fence_full();	/* pairs with wait_wake_ready() */
+	return lead;
+}
+
+/* Leave; a leader wakes a successor, which finds the post vacant. */
+static void leave(struct wait *w, bool lead)
+{
+	lock_take(&sleep_lock);
+	list_del(&w->node);
+	st_rlx(&wait_sleepers, wait_sleepers - 1);
+	if (lead) {
+		st_rlx(&leader, NULL);
+		if (!list_empty(&sleepers))
+			wake(list_entry(sleepers.next, struct wait, node));
+	}
+	lock_drop(&sleep_lock);
+}
+
+static struct timespec *time_left(const struct wait *w, struct timespec *ts)
+{
+	if (w->deadline_ns == WAIT_FOREVER)
+		return NULL;
+	uint64_t now = clock_ns();
+	uint64_t left = w->deadline_ns > now ? w->deadline_ns - now : 0;
+
+	ts->tv_sec = (time_t)(left / NS_PER_S);
+	ts->tv_nsec = (long)(left % NS_PER_S);
+	return ts;
+}
+
+static int sleep_on_fds(struct wait *w, bool lead)
+{
+	struct pollfd few[STACK_FDS], *p = few;
+	nfds_t n = 0, off, want = w->nkfds + 2;
+	struct timespec ts;
+	size_t bytes = want * sizeof(*p);
+
+	if (want > STACK_FDS) {
+		long m = sysn6(SYS_mmap, 0, bytes, 3 /* rw */, 0x22 /* private anon */, -1, 0);
+
+		if (m < 0 && m > -4096)
+			return -ENOMEM;
+		p = (struct pollfd *)m;
+	}
+	p[n++] = (struct pollfd){ w->efd, POLLIN, 0 };
+	if (lead)
+		p[n++] = (struct pollfd){ engine.channel->fd, POLLIN, 0 };
+	off = n;
+	for (nfds_t i = 0; i < w->nkfds; i++)
+		p[n++] = w->kfds[i];
+	int ret = sys_ppoll(p, n, time_left(w, &ts), w->mask);
+	w->kready = 0;
+	for (nfds_t i = 0; i < w->nkfds; i++) {
+		w->kfds[i].revents = ret > 0 ? p[off + i].revents : 0;
+		w->kready += w->kfds[i].revents != 0;
+	}
+	if (lead && ret > 0 && p[1].revents)
+		engine.rnic->ops->channel_drain(engine.channel);
+	if (p != few)
+		sys2(SYS_munmap, p, bytes);
+	return ret == 0 ? -ETIMEDOUT : ret < 0 ? ret : 0;
+}
+
+static int sleep_on_word(struct wait *w)
+{
+	struct timespec ts;
+	int ret = sys_futex(&w->word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, time_left(w, &ts));
+
+	return ret == -EAGAIN ? 0 : ret;
+}
+
+/* One sleep.  Return: 0 look again, -ETIMEDOUT, -EINTR. */
+static int sleep_once(struct wait *w)
+{
+	int ret = 0;
+	bool lead = join(w);
+
+	if (lead && w->efd < 0) {	/* a leader is woken by descriptor */
+		leave(w, true);
+		w->efd = efd_get();
+		if (w->efd < 0)
+			return w->efd;
+		lead = join(w);
+	}
+	if (lead) {
+		engine_arm();
+		engine_poll_all();
+	}
+	if (!w->ready(w) && !ld_acq(&w->word)) {
+		count(CNT_sleeps, 1);
+		ret = w->efd >= 0 ? sleep_on_fds(w, lead) : sleep_on_word(w);
+	}
+	if (w->efd >= 0 && ld_acq(&w->word)) {
+		uint64_t v;
+
+		sys_read(w->efd, &v, sizeof(v));
+	}
+	leave(w, lead);
+	if (lead)
+		bg_unpark();
+	return ret;
+}
+
+int wait_run(struct wait *w)
+{
+	int ret = 0;
+
+	w->kready = 0;
+	w->efd = -1;
+	list_init(&w->node);
+	engine_poll();
+	if (w->ready(w))
+		return 0;
+	if (w->deadline_ns != 0 && !w->no_spin && spin_for(w))
+		return 0;
+	if (w->nkfds || w->mask) {
+		w->efd = efd_get();
+		if (w->efd < 0)
+			return w->efd;
+	}
+	while (!ret && !w->kready) {
+		ret = sleep_once(w);
+		engine_poll();
+		if (w->ready(w)) {
+			ret = 0;
+			break;
+		}
+	}
+	efd_put(w->efd);
+	return ret;
+}
+
+void wait_forget(void)
+{
+	lock_reset(&sleep_lock);
+	list_init(&sleepers);
+	leader = NULL;
+	npool = 0;
+	wait_sleepers = 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * wait.h - the one way to wait for something on a ring
+ *
+ * A waiter brings a predicate and, perhaps, kernel descriptors.  It spins on
+ * the CQ for an adaptive while, then sleeps: one sleeper leads (it sleeps on
+ * the completion channel), the others sleep on a word or descriptor of their
+ * own.  Whoever changes the state of a connection calls wait_wake_ready(),
+ * which asks each sleeper's predicate and wakes those whose turn it is.
+ *
+ * No wake-up is lost, because
+ *   sleeper:  on the list -> full fence -> predicate -> sleep
+ *   changer:  change      -> full fence -> look at the list
+ * so that one of the two sees the other; and the leader, besides,
+ *   arm -> poll the CQ -> predicate -> sleep on the channel.
+ */
+#ifndef PROGRESS_WAIT_H
+#define PROGRESS_WAIT_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/list.h"
+
+#define WAIT_FOREVER UINT64_MAX
+
+struct wait {
+	/*
+	 * True when the wait is over.  Called by the waiter and, while it
+	 * sleeps, by others: reads only, at most the ready lock, no conn lock.
+	 */
+	bool (*ready)(struct wait *w);
+	uint64_t deadline_ns;		/* clock_ns(); WAIT_FOREVER */
+	struct pollfd *kfds;		/* kernel descriptors to sleep on as well */
+	nfds_t nkfds;
+	const sigset_t *mask;		/* during the sleep only; NULL: leave it alone */
+	bool no_spin;
+
+	/* results */
+	int kready;			/* how many of kfds have revents */
+
+	/* private */
+	struct list node;
+	uint32_t word;			/* 1: woken */
+	int efd;			/* -1: sleeps on word */
+};
+
+/*
+ * Context: any application thread, no lock held.
+ * Return: 0 when ready() holds or kready > 0; -ETIMEDOUT; -EINTR.
+ */
+int wait_run(struct wait *w);
+
+void wait_wake_slow(void);
+extern uint32_t wait_sleepers;
+
+/* After any change that could end somebody's wait.  No poll or conn lock needed. */
+static inline void wait_wake_ready(void)
+{
+	fence_full();	/* pairs with wait_run(): list, fence, predicate */
+	if (__builtin_expect(ld_rlx(&wait_sleepers) != 0, 0))
+		wait_wake_slow();
+}
+
+/* Is a thread asleep on the completion channel? */
+bool wait_has_leader(void);
+
+void wait_forget(void);
+
+#endif
