@@ -9,6 +9,7 @@ include src/base/local.mk
 include src/sock/local.mk
 include src/rnic/local.mk
 include src/progress/local.mk
+include src/link/local.mk
 include src/meet/local.mk
 include src/preload/local.mk
 # The rooms under the door, until they are here.

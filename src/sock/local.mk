@@ -7,5 +7,4 @@ libcore_la_SOURCES += \
 	src/sock/proto_rx.c \
 	src/sock/proto_rx.h \
 	src/sock/proto_shm.h \
-	src/sock/proto_tx.c \
-	src/sock/proto_wire.h
+	src/sock/proto_tx.c

@@ -19,7 +19,7 @@
 #include "sock/proto.h"
 #include "sock/proto_mut.h"
 #include "sock/proto_shm.h"
-#include "sock/proto_wire.h"
+#include "link/wire.h"
 
 #define LINKS		3
 #define KBYTES		2048	/* all bytes one direction may ever carry */

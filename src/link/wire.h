@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * proto_wire.h - the control messages of a link (doc/wire.md)
+ * wire.h - the control messages of a link (doc/wire.md)
  *
  * One fixed size, little endian, version in HELLO.  A message that is
  * malformed, of unknown type, or illegal in its state breaks the link.
  * Records, which travel in-band on the TCP connection, are in proto.h.
  */
-#ifndef SOCK_PROTO_WIRE_H
-#define SOCK_PROTO_WIRE_H
+#ifndef LINK_WIRE_H
+#define LINK_WIRE_H
 
 #include <assert.h>
 #include <stddef.h>

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+libcore_la_SOURCES += \
+	src/link/link.c \
+	src/link/link.h \
+	src/link/wire.h
