@@ -57,6 +57,7 @@ static void door_begin(char *const *envp)
 	if (refused)
 		log_error("%d settings could not be read, using the defaults", refused);
 	if (config.enabled) {
+		ready_init();
 		process_start(envp);
 		fork_hooks();
 	}

@@ -85,6 +85,12 @@ static inline bool door_on(void)
 	return likely(ld_rlx(&door_state) == DOOR_ON) && !door_vfork_child();
 }
 
+/* a socket or an epoll set that we know */
+static inline bool door_known(int fd)
+{
+	return fdtab_raw(fd) && door_vfork_depth == 0;
+}
+
 static inline bool door_tracked(int fd)
 {
 	return fdtab_tracked(fd) && !door_vfork_child();

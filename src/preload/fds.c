@@ -86,7 +86,7 @@ int door_close(int fd)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_close, (fd));
-	if (door_tracked(fd))
+	if (door_known(fd))
 		return DOOR_RET(sock_close(fd));
 	if (looks_closed(fd))
 		return -1;
@@ -164,7 +164,7 @@ int door_dup(int fd)
  */
 static bool dup_begin(int fd, int to)
 {
-	if (door_tracked(to)) {
+	if (door_known(to)) {
 		int ret = sys_fcntl(fd, F_GETFD, 0);
 
 		if (ret < 0) {

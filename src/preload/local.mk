@@ -14,11 +14,11 @@ door_sources = \
 	src/preload/syscall.c \
 	src/preload/vfork.c \
 	src/preload/wait.c
-libsidestep_la_SOURCES = $(door_sources)
+libsidestep_la_SOURCES = $(door_sources) src/preload/public.c
 EXTRA_DIST += src/preload/README
 EXTRA_libsidestep_la_DEPENDENCIES = src/preload/libsidestep.map
 # Fortified headers would turn calls and names here into others.
-libsidestep_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -U_FORTIFY_SOURCE
+libsidestep_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -U_FORTIFY_SOURCE -DSIDESTEP_VERSION='"$(VERSION)"'
 # ThreadSanitizer calls sigaction() before its own threads are known, and the
 # instrumented function would look for one.
 libsidestep_la_CFLAGS = $(AM_CFLAGS) -fno-sanitize=thread
@@ -44,3 +44,5 @@ src/preload/libsidestep.map: $(top_srcdir)/src/base/calls.h
 	echo '	sidestep_*;'; \
 	echo 'local: *; };'; } > $@.tmp && mv $@.tmp $@
 CLEANFILES += src/preload/libsidestep.map src/preload/libsidestep.map.tmp
+sidestepincludedir = $(includedir)/sidestep
+sidestepinclude_HEADERS = include/sidestep/sidestep.h

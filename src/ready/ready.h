@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * ready.h - declarations that the door builds on
+ * ready.h - the waiting calls, as the door sees them
  *
  * call says which libc function the program called, so that a wait without
  * connections of ours reaches exactly that one.  timeout NULL: for ever; of
@@ -15,10 +15,18 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 
+#include "base/atomic.h"
 #include "base/real.h"
 
-extern int ready_standin;
-static inline bool ready_active(void) { return ready_standin; }
+/* Has this process ever tracked a TCP socket or an epoll set? */
+extern int ready_in_use;
+static inline bool ready_active(void)
+{
+	return ld_rlx(&ready_in_use);
+}
+
+/* Before process_start(). */
+void ready_init(void);
 
 int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	       const sigset_t *mask);

@@ -10,6 +10,7 @@
  * and a later mismatch, which no peer of ours causes, gives the bytes kept so
  * far back as raw ones without waiting for more.
  */
+#define _GNU_SOURCE
 #include <string.h>
 #include "base/util.h"
 #include "sock/proto.h"

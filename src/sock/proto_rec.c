@@ -7,6 +7,7 @@
  * Little endian.  A SWITCHREC is wholly known to its receiver beforehand, so
  * it is compared byte by byte as it comes in (proto_eat.c), never decoded.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 #include "sock/proto.h"

@@ -12,6 +12,7 @@
  * proto_eat.c.
  * Context: rx lock held by the caller; never blocks; signal safe.
  */
+#define _GNU_SOURCE
 #include <string.h>
 #include "base/util.h"
 #include "sock/proto.h"

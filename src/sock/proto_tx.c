@@ -13,6 +13,7 @@
  * decided on it is an abandon: no record at all, ring bytes raw from 0 on.
  * Context: tx lock held by the caller; never blocks; signal safe.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 #include "base/util.h"

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* eset.c - see eset.h */
+#define _GNU_SOURCE
+#include "ready/eset.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "base/privfd.h"
+#include "base/sys.h"
+#include "progress/wait.h"
+#include "ready/ready.h"
+#include "sock/calls.h"
+#include "sock/fdtab.h"
+
+#define SLAB 64
+#define IN_BITS	 (EPOLLIN | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP)
+#define OUT_BITS (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
+
+struct lock ready_lock;
+uint64_t eset_kick_mark;
+int ready_in_use;
+
+static struct list free_sets = LIST_INIT(free_sets);
+static struct list free_ents = LIST_INIT(free_ents);
+static int kick_fd = -1;
+
+static void *take(struct list *free, size_t size, size_t node)
+{
+	if (list_empty(free)) {
+		long p = sysn6(SYS_mmap, 0, SLAB * size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p < 0 && p > -4096)
+			return NULL;
+		for (int i = 0; i < SLAB; i++)
+			list_push(free, (struct list *)((char *)p + (size_t)i * size + node));
+	}
+	struct list *n = free->next;
+	list_del(n);
+	return (char *)n - node;
+}
+
+struct eset *eset_new(int fd)
+{
+	lock_take(&ready_lock);
+	struct eset *s = take(&free_sets, sizeof(*s), offsetof(struct eset, entries));
+	if (s) {
+		memset(s, 0, sizeof(*s));
+		list_init(&s->entries);
+		list_init(&s->ready);
+		s->fd = fd;
+		s->nfds = 1;
+	}
+	lock_drop(&ready_lock);
+	if (s && fdtab_set(fd, s, FDTAB_EPOLL)) {
+		lock_take(&ready_lock);
+		list_push(&free_sets, &s->entries);
+		lock_drop(&ready_lock);
+		s = NULL;
+	}
+	return s;
+}
+
+struct eent *eset_find(struct eset *s, struct conn *c, int fd)
+{
+	list_for_each(n, &c->eents) {
+		struct eent *e = list_entry(n, struct eent, in_conn);
+
+		if (e->set == s && e->fd == fd)
+			return e;
+	}
+	return NULL;
+}
+
+struct eent *eset_add(struct eset *s, struct conn *c, int fd)
+{
+	struct eent *e = take(&free_ents, sizeof(*e), offsetof(struct eent, in_set));
+
+	if (!e)
+		return NULL;
+	memset(e, 0, sizeof(*e));
+	list_init(&e->in_ready);
+	e->set = s;
+	e->conn = c;
+	e->fd = fd;
+	list_push(&s->entries, &e->in_set);
+	list_push(&c->eents, &e->in_conn);
+	if (c->ever_bound)
+		s->nbound++;
+	return e;
+}
+
+void eset_pop(struct eent *e)
+{
+	if (list_empty(&e->in_ready))
+		return;
+	list_del(&e->in_ready);
+	st_rlx(&e->set->nready, e->set->nready - 1);
+}
+
+void eset_push(struct eent *e)
+{
+	if (!list_empty(&e->in_ready) || e->disabled)
+		return;
+	list_push(&e->set->ready, &e->in_ready);
+	st_rlx(&e->set->nready, e->set->nready + 1);
+}
+
+void eset_remove(struct eent *e)
+{
+	eset_pop(e);
+	list_del(&e->in_conn);
+	list_del(&e->in_set);
+	if (e->conn->ever_bound)
+		e->set->nbound--;
+	list_push(&free_ents, &e->in_set);
+}
+
+uint32_t eset_kernel_mask(const struct eent *e)
+{
+	uint32_t m = e->events;
+
+	if (conn_rx_on_ring(e->conn))
+		m &= ~(uint32_t)IN_BITS;
+	if (conn_tx_on_ring(e->conn))
+		m &= ~(uint32_t)OUT_BITS;
+	return e->disabled ? 0 : m;
+}
+
+uint32_t conn_ring_events(struct conn *c)
+{
+	uint8_t rx = ld_rlx(&c->rx.state);
+	uint32_t m = 0;
+
+	if (rx == PRX_ON) {
+		if (conn_ring_readable(c))
+			m |= EPOLLIN | EPOLLRDNORM;
+		if (ld_rlx(&c->rx.finP) != PROTO_NO_FIN &&
+		    ld_rlx(&c->rx.finP) == slot_p_count(ld_acq(&c->rx_words->p)))
+			m |= EPOLLRDHUP | (c->tx_shut ? EPOLLHUP : 0);
+	} else if (rx == PRX_ENDED || ld_rlx(&c->rx_err)) {
+		m |= EPOLLIN | EPOLLRDNORM;
+	}
+	if (c->rx_shut && rx == PRX_ON)
+		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
+	if (conn_tx_on_ring(c) && conn_ring_writable(c))
+		m |= EPOLLOUT | EPOLLWRNORM;
+	return m;
+}
+
+/* ------------------------------------------------------ numbers of a set -- */
+
+static void set_over(struct eset *s)
+{
+	while (!list_empty(&s->entries))
+		eset_remove(list_entry(s->entries.next, struct eent, in_set));
+	list_push(&free_sets, &s->entries);
+}
+
+void eset_number_gone(int fd)
+{
+	lock_take(&ready_lock);
+	struct eset *s = fdtab_eset(fd);
+	if (s) {
+		fdtab_set(fd, NULL, FDTAB_EPOLL);
+		if (--s->nfds == 0) {
+			set_over(s);
+		} else if (s->fd == fd) {
+			s->fd = -1;
+			for (int i = fdtab_next(0, FDTAB_MAX - 1); i >= 0 && s->fd < 0;
+			     i = fdtab_next(i + 1, FDTAB_MAX - 1))
+				if (fdtab_eset(i) == s)
+					s->fd = i;
+		}
+	}
+	lock_drop(&ready_lock);
+}
+
+void eset_duped(int oldfd, int newfd)
+{
+	lock_take(&ready_lock);
+	struct eset *s = fdtab_eset(oldfd);
+	if (s && fdtab_set(newfd, s, FDTAB_EPOLL) == 0)
+		s->nfds++;
+	lock_drop(&ready_lock);
+}
+
+/* ------------------------------------------------- what sock tells us -- */
+
+static void on_event(struct conn *c, uint32_t what)
+{
+	if (list_empty(&c->eents))
+		return;
+	lock_take(&ready_lock);
+	list_for_each(n, &c->eents)
+		eset_push(list_entry(n, struct eent, in_conn));
+	lock_drop(&ready_lock);
+}
+
+static void on_moved(struct conn *c)
+{
+	if (list_empty(&c->eents))
+		return;
+	lock_take(&ready_lock);
+	list_for_each(n, &c->eents) {
+		struct eent *e = list_entry(n, struct eent, in_conn);
+		struct epoll_event ev = { .events = eset_kernel_mask(e), .data.u64 = e->data };
+
+		if (ev.events != e->kevents && sys_epoll_ctl(e->set->fd, EPOLL_CTL_MOD, e->fd, &ev) == 0)
+			e->kevents = ev.events;
+		eset_push(e);
+	}
+	lock_drop(&ready_lock);
+}
+
+/* A readable entry of ours gets plain sleepers out; our wait filters it by its data. */
+static void kick(struct eset *s)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &eset_kick_mark };
+
+	if (s->kicked)
+		return;
+	if (kick_fd < 0)
+		kick_fd = privfd_adopt((int)sys2(SYS_eventfd2, 1, EFD_NONBLOCK | EFD_CLOEXEC));
+	if (kick_fd >= 0)
+		s->kicked = sys_epoll_ctl(s->fd, EPOLL_CTL_ADD, kick_fd, &ev) == 0;
+}
+
+void eset_plain_left(struct eset *s)
+{
+	struct epoll_event ev = { 0 };
+
+	lock_take(&ready_lock);
+	s->plain--;
+	if (!s->plain && s->kicked) {
+		sys_epoll_ctl(s->fd, EPOLL_CTL_DEL, kick_fd, &ev);
+		s->kicked = false;
+	}
+	lock_drop(&ready_lock);
+}
+
+/* ever_bound has just become true, or was before. */
+static void on_bound(struct conn *c)
+{
+	lock_take(&ready_lock);
+	list_for_each(n, &c->eents) {
+		struct eset *s = list_entry(n, struct eent, in_conn)->set;
+		uint32_t nbound = 0;
+
+		list_for_each(m, &s->entries)
+			nbound += list_entry(m, struct eent, in_set)->conn->ever_bound;
+		st_rlx(&s->nbound, nbound);
+		if (s->plain)
+			kick(s);
+	}
+	lock_drop(&ready_lock);
+}
+
+extern uint32_t poll_plain_many;
+
+static bool none_plain(struct conn *c)
+{
+	bool none = ld_rlx(&poll_plain_many) == 0;
+
+	lock_take(&ready_lock);
+	list_for_each(n, &c->eents) {
+		struct eset *s = list_entry(n, struct eent, in_conn)->set;
+
+		if (s->plain)
+			none = false;
+		if (s->waited)
+			st_rlx(&c->rx_waited, true);
+	}
+	lock_drop(&ready_lock);
+	return none;
+}
+
+static void on_closed(struct conn *c)
+{
+	lock_take(&ready_lock);
+	while (!list_empty(&c->eents)) {
+		struct eent *e = list_entry(c->eents.next, struct eent, in_conn);
+		struct epoll_event ev = { 0 };
+
+		if (c->ever_ring)	/* the kernel socket lives on in a private dup */
+			sys_epoll_ctl(e->set->fd, EPOLL_CTL_DEL, e->fd, &ev);
+		eset_remove(e);
+	}
+	lock_drop(&ready_lock);
+}
+
+static void on_tracked(void)
+{
+	if (!ready_in_use)
+		st_rlx(&ready_in_use, 1);
+}
+
+static const struct conn_watcher watcher = {
+	.event = on_event,
+	.moved = on_moved,
+	.bound = on_bound,
+	.none_plain = none_plain,
+	.closed = on_closed,
+	.tracked = on_tracked,
+	.set_gone = eset_number_gone,
+	.set_duped = eset_duped,
+};
+
+/* ------------------------------------------------------------ processes -- */
+
+static void hook_start(void)
+{
+}
+
+static void fork_prepare(void)
+{
+	lock_take(&ready_lock);
+}
+
+static void fork_parent(void)
+{
+	lock_drop(&ready_lock);
+}
+
+/* The sets are shared with the parent in the kernel; conns in them stay there. */
+static void fork_child(void)
+{
+	lock_reset(&ready_lock);
+	kick_fd = -1;
+	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1)) {
+		struct eset *s = fdtab_eset(fd);
+
+		if (!s)
+			continue;
+		s->plain = s->nbound = 0;
+		while (!list_empty(&s->ready))
+			eset_pop(list_entry(s->ready.next, struct eent, in_ready));
+	}
+}
+
+static const struct process_hooks hooks = {
+	.start = hook_start,
+	.fork_prepare = fork_prepare,
+	.fork_parent = fork_parent,
+	.fork_child = fork_child,
+};
+
+void ready_init(void)
+{
+	conn_watcher = &watcher;
+	process_hooks = &hooks;
+}

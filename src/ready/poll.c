@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * poll.c - poll and select over kernel descriptors and ring conns
+ *
+ * Without a bound conn among the descriptors it is the program's own call
+ * (counted, so that a peer's switch waits until nobody sleeps there).  Else
+ * the descriptors are copied, with the bits taken out that the ring answers.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "progress/engine.h"
+#include "progress/wait.h"
+#include "ready/eset.h"
+#include "ready/ready.h"
+#include "sock/fdtab.h"
+
+#define FEW		64
+#define KCHECK_US	50
+#define IN_BITS		(POLLIN | POLLRDNORM | POLLRDBAND | POLLRDHUP)
+#define OUT_BITS	(POLLOUT | POLLWRNORM | POLLWRBAND)
+
+uint32_t poll_plain_many;	/* threads in plain waits over more conns than were noted */
+
+struct noted {
+	struct conn *c[FEW];
+	uint32_t gen[FEW];
+	uint32_t n;
+	bool many;
+};
+
+static int result(int n)
+{
+	return n < 0 ? -errno : n;
+}
+
+static uint64_t deadline_of(const struct timespec *timeout)
+{
+	if (!timeout)
+		return WAIT_FOREVER;
+	if (timeout->tv_sec == 0 && timeout->tv_nsec == 0)
+		return 0;
+	return clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
+}
+
+/* ------------------------------------------------------- plain sleepers -- */
+
+static void note(struct noted *t, int fd)
+{
+	struct conn *c = fdtab_conn(fd);
+
+	if (!c || !c->established)
+		return;
+	st_rlx(&c->rx_waited, true);
+	if (t->n == FEW) {
+		if (!t->many)
+			add_acqrel(&poll_plain_many, 1);
+		t->many = true;
+		return;
+	}
+	add_acqrel(&c->rx_plain_polls, 1);
+	t->c[t->n] = c;
+	t->gen[t->n++] = ld_rlx(&c->gen);
+}
+
+static void unnote(struct noted *t)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		if (ld_rlx(&t->c[i]->gen) == t->gen[i])
+			sub_acqrel(&t->c[i]->rx_plain_polls, 1);
+	if (t->many)
+		sub_acqrel(&poll_plain_many, 1);
+}
+
+static bool bound(int fd)
+{
+	struct conn *c = fdtab_conn(fd);
+
+	return c && ld_acq(&c->ever_bound);
+}
+
+static bool any_bound(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[i].fd >= 0 && bound(fds[i].fd))
+			return true;
+	return false;
+}
+
+static int plain_poll(enum call_id call, struct pollfd *fds, nfds_t n,
+		      const struct timespec *timeout, const sigset_t *mask)
+{
+	int ms = -1;
+
+	if (call == CALL_ppoll || call == CALL___ppoll_chk)
+		return result(real.ppoll(fds, n, timeout, mask));
+	if (timeout)
+		ms = (int)MIN((int64_t)timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000,
+			      (int64_t)INT_MAX);
+	return result(real.poll(fds, n, ms));
+}
+
+/* ------------------------------------------------------------- the ring -- */
+
+struct poll_waiter {
+	struct wait w;
+	const struct pollfd *fds;
+	nfds_t n;
+};
+
+static short ring_revents(const struct pollfd *p)
+{
+	struct conn *c = p->fd >= 0 ? fdtab_conn(p->fd) : NULL;
+
+	if (!c || !ld_rlx(&c->ever_bound))
+		return 0;
+	return (short)(conn_ring_events(c) & ((uint16_t)p->events | POLLERR | POLLHUP));
+}
+
+static bool poll_ready(struct wait *w)
+{
+	struct poll_waiter *pw = container_of(w, struct poll_waiter, w);
+
+	for (nfds_t i = 0; i < pw->n; i++)
+		if (ring_revents(&pw->fds[i]))
+			return true;
+	return false;
+}
+
+/* What the kernel is asked about: the same numbers, less the ring's bits. */
+static void kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
+
+		k[i] = (struct pollfd){ fds[i].fd, fds[i].events, 0 };
+		if (!c)
+			continue;
+		if (conn_rx_on_ring(c))
+			k[i].events &= (short)~IN_BITS;
+		if (conn_tx_on_ring(c))
+			k[i].events &= (short)~OUT_BITS;
+	}
+}
+
+static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n)
+{
+	int count = 0;
+
+	for (nfds_t i = 0; i < n; i++) {
+		fds[i].revents = (short)(ring_revents(&fds[i]) | k[i].revents);
+		count += fds[i].revents != 0;
+	}
+	return count;
+}
+
+static bool kernel_due(void)
+{
+	static uint64_t checked;
+	uint64_t now = clock_ticks();
+
+	if (now - ld_rlx(&checked) < KCHECK_US * clock_ticks_per_us)
+		return false;
+	st_rlx(&checked, now);
+	return true;
+}
+
+static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t deadline,
+		     const sigset_t *mask)
+{
+	for (;;) {
+		struct poll_waiter pw = {
+			.w = { .ready = poll_ready, .deadline_ns = deadline, .kfds = k,
+			       .nkfds = n, .mask = mask },
+			.fds = fds,
+			.n = n,
+		};
+
+		engine_poll();
+		kernel_view(k, fds, n);
+		bool ready = poll_ready(&pw.w);
+		if (deadline == 0 || (ready && kernel_due())) {
+			struct timespec zero = { 0, 0 };
+			int r = sys_ppoll(k, n, &zero, NULL);
+
+			if (r < 0 && !ready)
+				return r;
+			return report(fds, k, n);
+		}
+		if (ready)
+			return report(fds, k, n);
+		int err = wait_run(&pw.w);
+		if (err == -ETIMEDOUT)
+			return report(fds, k, n);
+		if (err)
+			return err;
+		int count = report(fds, k, n);
+		if (count)
+			return count;
+	}
+}
+
+int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+	       const sigset_t *mask)
+{
+	struct pollfd few[FEW], *k = few;
+	uint64_t deadline = deadline_of(timeout);
+
+	if (n > INT_MAX / sizeof(*fds))
+		return plain_poll(call, fds, n, timeout, mask);
+	if (!any_bound(fds, n)) {
+		struct noted t = { .n = 0 };
+
+		for (nfds_t i = 0; i < n; i++)
+			if (fds[i].fd >= 0)
+				note(&t, fds[i].fd);
+		fence_full();	/* pairs with none_plain(): noted, then look at ever_bound */
+		int r = any_bound(fds, n) ? -EINPROGRESS : plain_poll(call, fds, n, timeout, mask);
+		unnote(&t);
+		if (r != -EINPROGRESS)
+			return r;
+	}
+	if (n > FEW) {
+		long m = sysn6(SYS_mmap, 0, n * sizeof(*k), PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (m < 0 && m > -4096)
+			return -ENOMEM;
+		k = (struct pollfd *)m;
+	}
+	int r = ring_poll(fds, k, n, deadline, mask);
+	if (k != few)
+		sys2(SYS_munmap, k, n * sizeof(*k));
+	return r;
+}
+
+/* ---------------------------------------------------------------- select -- */
+
+static bool in(const fd_set *s, int fd)
+{
+	return s && ((const uint8_t *)s)[fd / 8] >> (fd % 8) & 1;
+}
+
+static void put(fd_set *s, int fd, bool on)
+{
+	uint8_t *p = (uint8_t *)s;
+
+	if (on)
+		p[fd / 8] = (uint8_t)(p[fd / 8] | 1u << (fd % 8));
+	else
+		p[fd / 8] = (uint8_t)(p[fd / 8] & ~(1u << (fd % 8)));
+}
+
+static nfds_t to_poll(struct pollfd *p, int n, const fd_set *r, const fd_set *w, const fd_set *e)
+{
+	nfds_t k = 0;
+
+	for (int fd = 0; fd < n; fd++) {
+		short ev = (short)((in(r, fd) ? POLLIN : 0) | (in(w, fd) ? POLLOUT : 0) |
+				   (in(e, fd) ? POLLPRI : 0));
+
+		if (ev)
+			p[k++] = (struct pollfd){ fd, ev, 0 };
+	}
+	return k;
+}
+
+static int one_set(fd_set *s, const struct pollfd *p, short bits)
+{
+	bool want = in(s, p->fd);
+
+	if (!want)
+		return 0;
+	bool on = p->revents & bits;
+	put(s, p->fd, on);
+	return on;
+}
+
+static int from_poll(const struct pollfd *p, nfds_t k, fd_set *r, fd_set *w, fd_set *e)
+{
+	int count = 0;
+
+	for (nfds_t i = 0; i < k; i++)
+		if (p[i].revents & POLLNVAL)
+			return -EBADF;
+	for (nfds_t i = 0; i < k; i++) {
+		count += one_set(r, &p[i], POLLIN | POLLRDNORM | POLLRDBAND | POLLHUP | POLLERR);
+		count += one_set(w, &p[i], POLLOUT | POLLWRNORM | POLLWRBAND | POLLERR);
+		count += one_set(e, &p[i], POLLPRI);
+	}
+	return count;
+}
+
+static bool select_bound(int n, const fd_set *r, const fd_set *w, const fd_set *e,
+			 struct noted *t)
+{
+	bool any = false;
+
+	for (int fd = 0; fd < n; fd++) {
+		if (!in(r, fd) && !in(w, fd) && !in(e, fd))
+			continue;
+		any |= bound(fd);
+		if (t)
+			note(t, fd);
+	}
+	return any;
+}
+
+static int plain_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
+			struct timespec *timeout, const sigset_t *mask)
+{
+	if (call == CALL_pselect)
+		return result(real.pselect(n, r, w, e, timeout, mask));
+	struct timeval tv;
+	if (timeout) {
+		tv.tv_sec = timeout->tv_sec;
+		tv.tv_usec = timeout->tv_nsec / 1000;
+	}
+	int ret = result(real.select(n, r, w, e, timeout ? &tv : NULL));
+	if (timeout) {
+		timeout->tv_sec = tv.tv_sec;
+		timeout->tv_nsec = tv.tv_usec * 1000;
+	}
+	return ret;
+}
+
+static void time_left(struct timespec *timeout, uint64_t deadline)
+{
+	uint64_t now = clock_ns();
+	uint64_t left = deadline > now ? deadline - now : 0;
+
+	timeout->tv_sec = (time_t)(left / NS_PER_S);
+	timeout->tv_nsec = (long)(left % NS_PER_S);
+}
+
+int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
+		 struct timespec *timeout, const sigset_t *mask)
+{
+	struct noted t = { .n = 0 };
+
+	if (n < 0 || n > FDTAB_MAX)
+		return plain_select(call, n, r, w, e, timeout, mask);
+	if (!select_bound(n, r, w, e, &t)) {
+		fence_full();	/* pairs with none_plain() */
+		int ret = select_bound(n, r, w, e, NULL) ? -EINPROGRESS
+			: plain_select(call, n, r, w, e, timeout, mask);
+		unnote(&t);
+		if (ret != -EINPROGRESS)
+			return ret;
+	} else {
+		unnote(&t);
+	}
+	size_t bytes = ((size_t)n + 1) * 2 * sizeof(struct pollfd);
+	long m = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m < 0 && m > -4096)
+		return -ENOMEM;
+	struct pollfd *p = (struct pollfd *)m;
+	nfds_t k = to_poll(p, n, r, w, e);
+	uint64_t deadline = deadline_of(timeout);
+	int ret = ring_poll(p, p + n + 1, k, deadline, mask);
+	if (ret >= 0)
+		ret = from_poll(p, k, r, w, e);
+	if (timeout && ret >= 0)
+		time_left(timeout, deadline);
+	sys2(SYS_munmap, p, bytes);
+	return ret;
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * act.c - see act.h
+ *
+ * Order inside one round: kernel registrations follow the state first (so
+ * that no record or missing OUT is ever reported by the kernel), then shared
+ * words, link messages, kernel writes, as the bits of enum paction are ranked.
+ * Carrying an action out may order more; the loop goes on until none is left.
+ */
+#define _GNU_SOURCE
+#include "sock/act.h"
+
+#include <limits.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "progress/wait.h"
+
+const struct conn_watcher *conn_watcher;
+
+void conn_send(struct conn *c, enum wire_type type, uint16_t epoch, uint64_t a, uint8_t flags)
+{
+	log_trace("fd %d sends type %u epoch %u a %llu", c->fd, type, epoch, (unsigned long long)a);
+	if (c->link)
+		link_send(c->link, &(struct wire_msg){ .type = type, .slot = c->peer_slot,
+						       .epoch = epoch, .flags = flags, .a = a });
+}
+
+static void follow_state(struct conn *c)
+{
+	bool tx = conn_tx_on_ring(c), rx = conn_rx_on_ring(c);
+
+	if (tx == c->reg_tx && rx == c->reg_rx)
+		return;
+	c->reg_tx = tx;
+	c->reg_rx = rx;
+	conn_watcher->moved(c);
+}
+
+/* ------------------------------------------------------------- sending -- */
+
+static void set_bool(struct conn *c, int name, int on)
+{
+	sys_setsockopt(c->fd, IPPROTO_TCP, name, &on, sizeof(on));
+}
+
+/* No record waits for more bytes, an ACK or a timer. */
+static void nodelay_begin(struct conn *c)
+{
+	if (c->cork)
+		set_bool(c, TCP_CORK, 0);
+	if (!c->nodelay)
+		set_bool(c, TCP_NODELAY, 1);
+}
+
+static void nodelay_end(struct conn *c)
+{
+	if (!c->nodelay)
+		set_bool(c, TCP_NODELAY, 0);
+	if (c->cork)
+		set_bool(c, TCP_CORK, 1);
+}
+
+static void stick(struct conn *c)
+{
+	c->tx_stuck = true;
+	conn_todo(c, TODO_WATCH);
+}
+
+static uint32_t write_record(struct conn *c)
+{
+	uint32_t acts = 0;
+	const uint8_t *p;
+	size_t len;
+
+	nodelay_begin(c);
+	while ((p = ptx_record(&c->tx, &len)) != NULL) {
+		ssize_t n = sys_sendto(c->fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n == -EINTR)
+			continue;
+		if (n == -EAGAIN) {
+			stick(c);
+			break;
+		}
+		if (n < 0)
+			n = (ssize_t)len;	/* a dead socket takes everything */
+		if ((size_t)n == len)
+			count(CNT_records_tx, 1);
+		acts |= ptx_record_wrote(&c->tx, (size_t)n);
+	}
+	nodelay_end(c);
+	return acts;
+}
+
+static uint32_t pump(struct conn *c)
+{
+	uint64_t mask = (1ull << c->tx_wlog) - 1, from, left;
+	uint32_t acts = 0;
+
+	while ((left = ptx_pump(&c->tx, &from)) > 0) {
+		uint64_t at = from & mask, run = MIN(left, mask + 1 - at);
+		ssize_t n = sys_sendto(c->fd, c->tx_ring + at, run, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n == -EINTR)
+			continue;
+		if (n == -EAGAIN) {
+			stick(c);
+			break;
+		}
+		if (n < 0) {
+			n = (ssize_t)run;	/* the program's next write meets the error */
+		} else {
+			count(CNT_resent_bytes, (uint64_t)n);
+			count(CNT_tcp_tx_bytes, (uint64_t)n);
+		}
+		acts |= ptx_pumped(&c->tx, (uint64_t)n);
+	}
+	return acts;
+}
+
+static void tx_act_link(struct conn *c, uint32_t acts)
+{
+	if (acts & PA_SEND_SWITCH)
+		conn_send(c, WIRE_SWITCH, c->tx.e, c->tx.N, c->tx.b0);
+	if (acts & PA_SEND_FIN)
+		conn_send(c, WIRE_FIN, c->tx.e, c->tx.P, 0);
+	if (acts & PA_SEND_UNBIND)
+		conn_send(c, WIRE_UNBIND, c->tx.e, 0, 0);
+	if (acts & PA_SEND_QUIET)
+		conn_send(c, WIRE_QUIET, c->tx.e, c->tx.kc, 0);
+}
+
+void tx_act(struct conn *c, uint32_t acts)
+{
+	bool wake = false;
+
+	while (acts) {
+		uint32_t more = 0;
+
+		follow_state(c);
+		if ((acts & PA_SLOT) && c->tx_words)
+			slot_state_set(c->tx_words, ptx_slot_state(&c->tx));
+		if (acts & PA_SEND_SWITCH)
+			tx_act_link(c, PA_SEND_SWITCH);
+		if (acts & PA_WRITE_RECORD)
+			more |= write_record(c);
+		if (acts & PA_PUMP)
+			more |= pump(c);
+		tx_act_link(c, acts & ~(uint32_t)PA_SEND_SWITCH);
+		if (acts & PA_SHUT_WR) {
+			sys_shutdown(c->fd, SHUT_WR);
+			c->tx_fin_out = true;
+		}
+		if (acts & (PA_BREAK_LINK | PA_RESET) && c->link)
+			link_kill(c->link);
+		wake |= acts & PA_WAKE;
+		acts = more;
+	}
+	follow_state(c);
+	if (wake) {
+		conn_watcher->event(c, EPOLLOUT);
+		wait_wake_ready();
+	}
+}
+
+void tx_retreat(struct conn *c, enum reason why)
+{
+	uint8_t before = c->tx.state;
+
+	if (before != PTX_SWITCHING && before != PTX_ON)
+		return;
+	/* what the reader has taken need not be sent again */
+	if (c->tx_words)
+		ptx_on_credit(&c->tx, c->tx.link, credit_epoch(ld_acq(&c->tx_words->credit)),
+			      credit_count(ld_acq(&c->tx_words->credit)));
+	count(CNT_retreats, 1);
+	count_reason(why);
+	log_debug("fd %d tx retreat: %s", c->fd, reason_name(why));
+	tx_act(c, ptx_retreat(&c->tx) | PA_WAKE);
+}
+
+void tx_unstick(struct conn *c)
+{
+	if (!c->tx_stuck)
+		return;
+	c->tx_stuck = false;
+	tx_act(c, PA_WRITE_RECORD);
+	tx_act(c, PA_PUMP | PA_WAKE);
+	if (!c->tx_stuck)
+		conn_todo(c, TODO_WATCH);
+}
+
+/* ----------------------------------------------------------- receiving -- */
+
+static void send_credit(struct conn *c)
+{
+	uint64_t w = prx_credit_take(&c->rx);
+
+	conn_send(c, WIRE_CREDIT, credit_epoch(w), credit_count(w), 0);
+	c->rx_wanted = false;
+}
+
+static void rx_act_link(struct conn *c, uint32_t acts)
+{
+	if (acts & PA_SEND_SWITCHED)
+		conn_send(c, WIRE_SWITCHED, c->rx.e, 0, 0);
+	if (acts & PA_SEND_REFUSED)
+		conn_send(c, WIRE_REFUSED, c->rx.refused, 0, 0);
+	if ((acts & PA_SEND_CREDIT) && c->rx_wanted)
+		send_credit(c);
+	if (acts & PA_SEND_PLEASE)
+		conn_send(c, WIRE_PLEASE, c->rx.e, 0, 0);
+	if (acts & PA_SEND_RELEASED)
+		conn_send(c, WIRE_RELEASED, c->rx.e, 0, 0);
+	if (acts & PA_SEND_CLOSING)
+		conn_send(c, WIRE_CLOSING, c->rx.e, c->rx.C, 0);
+}
+
+static void rx_act_other(struct conn *c, uint32_t acts, uint16_t other)
+{
+	lock_take(&c->txl);
+	if (acts & PA_ASK_TX)
+		tx_act(c, ptx_request(&c->tx, c->rx.e));
+	if (acts & PA_RETREAT_TX) {
+		bool on = c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON;
+		uint32_t a = ptx_on_request(&c->tx, other);
+
+		if (on && a) {
+			count(CNT_retreats, 1);
+			count_reason(REASON_PEER_ASKED);
+		}
+		tx_act(c, a);
+	}
+	lock_drop(&c->txl);
+}
+
+static bool wake_ok(struct conn *c)
+{
+	return c->rx_inside == 0 && ld_rlx(&c->rx_plain_polls) == 0 && conn_watcher->none_plain(c);
+}
+
+static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
+{
+	bool wake = false;
+
+	while (acts) {
+		uint32_t more = 0;
+
+		if (acts & PA_ANSWER)
+			more |= prx_answer(&c->rx, wake_ok(c));
+		follow_state(c);
+		rx_act_link(c, acts);
+		if (acts & (PA_ASK_TX | PA_RETREAT_TX))
+			rx_act_other(c, acts, other);
+		if (acts & (PA_BREAK_LINK | PA_RESET) && c->link)
+			link_kill(c->link);
+		if (acts & PA_RESET)
+			c->rx_err = ECONNRESET;
+		wake |= acts & PA_WAKE;
+		acts = more;
+	}
+	follow_state(c);
+	if (conn_watch_wanted(c) != c->watch_events)
+		conn_todo(c, TODO_WATCH);
+	if (wake) {
+		conn_watcher->event(c, EPOLLIN);
+		wait_wake_ready();
+	}
+}
+
+void rx_act(struct conn *c, uint32_t acts)
+{
+	rx_act_with(c, acts, 0);
+}
+
+/* Did the peer leave ring bytes of ours unread? */
+static bool left_unread(struct conn *c)
+{
+	return c->tx_words && c->tx.state != PTX_RAW && c->tx.P > 0 &&
+	       credit_epoch(ld_acq(&c->tx_words->credit)) == c->tx.e &&
+	       credit_count(ld_acq(&c->tx_words->credit)) < c->tx.P;
+}
+
+void rx_kernel_end(struct conn *c, int err)
+{
+	struct pslot slot = { 0 };
+
+	if (c->rx.state == PRX_ENDED)
+		return;
+	if (err)
+		prx_on_krst(&c->rx);
+	else
+		prx_on_kfin(&c->rx);
+	if (c->rx_words)
+		slot = slot_read(c->rx_words);
+	uint8_t before = c->rx.state;
+	if (prx_verdict(&c->rx, c->rx_words ? &slot : NULL, left_unread(c)) && !c->closing &&
+	    (before == PRX_ON || prx_avail(&c->rx, &(uint64_t){ 0 })))
+		log_debug("fd %d kernel end in state %u: crash, P %llu C %llu", c->fd, before,
+			  (unsigned long long)slot.P, (unsigned long long)c->rx.C);
+	rx_act(c, PA_WAKE);
+}
+
+/* Feed n bytes that are no application data by construction. */
+static void feed(struct conn *c, const uint8_t *p, size_t n)
+{
+	while (n) {
+		struct prx_seg seg;
+		size_t used = prx_eat(&c->rx, p, n, &seg);
+
+		if (seg.kind == PSEG_RECORD)
+			count(CNT_records_rx, 1);
+		rx_act_with(c, seg.act, seg.other);
+		if (!used && !seg.act)
+			return;
+		p += used;
+		n -= used;
+	}
+}
+
+/* READY and nothing collected: look at one byte, which decides. */
+static bool pull_first(struct conn *c)
+{
+	uint8_t b;
+	ssize_t n = sys_recvfrom(c->fd, &b, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return false;
+	if (n <= 0) {
+		rx_kernel_end(c, (int)-n);
+		return true;
+	}
+	uint8_t before = c->rx.state;
+	rx_act(c, prx_peek(&c->rx, b));
+	return c->rx.state != before;
+}
+
+bool rx_pull(struct conn *c)
+{
+	bool moved = false;
+
+	for (int i = 0; i < 64; i++) {
+		uint8_t buf[PREC_SIZE * 64];
+		bool on = conn_rx_on_ring(c);
+
+		if (c->rx.state == PRX_ENDED || (!on && c->rx.drop == 0))
+			break;
+		if (c->rx.state == PRX_READY && c->rx.have == 0 && pull_first(c)) {
+			moved = true;
+			continue;
+		}
+		if (c->rx.state == PRX_READY && c->rx.have == 0 && !on)
+			break;
+		size_t want = (size_t)MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf));
+		ssize_t n = sys_recvfrom(c->fd, buf, want, MSG_DONTWAIT);
+
+		if (n == -EAGAIN || n == -EINTR)
+			break;
+		moved = true;
+		if (n <= 0) {
+			rx_kernel_end(c, (int)-n);
+			break;
+		}
+		feed(c, buf, (size_t)n);
+	}
+	return moved;
+}
+
+void rx_swallow(struct conn *c)
+{
+	uint8_t buf[16384];
+
+	for (int i = 0; i < 256 && c->rx.state != PRX_ENDED; i++) {
+		if (c->rx.state == PRX_READY && c->rx.have == 0 && pull_first(c))
+			continue;
+		size_t want = (size_t)MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf));
+		ssize_t n = sys_recvfrom(c->fd, buf, want, MSG_DONTWAIT);
+
+		if (n == -EAGAIN || n == -EINTR)
+			return;
+		if (n <= 0) {
+			rx_kernel_end(c, (int)-n);
+			return;
+		}
+		feed(c, buf, (size_t)n);
+	}
+}
+
+/* ------------------------------------------------------------- watching -- */
+
+uint32_t conn_watch_wanted(const struct conn *c)
+{
+	uint32_t ev = 0;
+
+	if (c->closing)
+		ev = EPOLLIN | EPOLLRDHUP;
+	else if (conn_rx_on_ring(c) || ld_rlx(&c->rx.drop) > 0)
+		ev = EPOLLIN | EPOLLRDHUP;
+	if (ld_rlx(&c->rx.state) == PRX_ENDED && !c->closing)
+		ev = 0;
+	if (ld_rlx(&c->tx_stuck))
+		ev |= EPOLLOUT;
+	return ev;
+}
+
+/* Background thread. */
+void conn_watch_update(struct conn *c)
+{
+	uint32_t want = c->fd < 0 ? 0 : conn_watch_wanted(c);
+
+	if (c->watch.fd >= 0 && (c->watch.fd != c->fd || !want)) {
+		bg_unwatch(&c->watch);
+		c->watch.fd = -1;
+		c->watch_events = 0;
+		conn_put(c);
+	}
+	if (!want || want == c->watch_events)
+		return;
+	bool fresh = c->watch.fd < 0;
+	c->watch.fd = c->fd;
+	int err = fresh ? bg_watch(&c->watch, want) : bg_modify(&c->watch, want);
+	if (err) {
+		if (fresh)
+			c->watch.fd = -1;
+		return;
+	}
+	if (fresh)
+		conn_get(c);
+	c->watch_events = want;
+}

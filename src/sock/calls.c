@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * calls.c - libc's calls on a tracked descriptor
+ *
+ * Those that move bytes become a struct io (io.h); those that control update
+ * what we know after the kernel has had its say.  What the ring cannot do
+ * exactly takes the connection back to the kernel first (kernel_only()).
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/privfd.h"
+#include "base/sys.h"
+#include "progress/wait.h"
+#include "sock/act.h"
+#include "sock/bind.h"
+#include "sock/fdtab.h"
+#include "sock/io.h"
+#include "sock/sock.h"
+
+static int result(long n)
+{
+	return n < 0 ? -errno : (int)n;
+}
+
+/* ------------------------------------------------------------- reading -- */
+
+static ssize_t read_one(int fd, struct io *io, void *buf, size_t n)
+{
+	struct iovec v = { buf, n };
+
+	io->iov = &v;
+	io->cnt = 1;
+	return rx_run(fd, io);
+}
+
+ssize_t sock_read(int fd, void *buf, size_t n)
+{
+	return read_one(fd, &(struct io){ .call = CALL_read }, buf, n);
+}
+
+ssize_t sock_recv(int fd, void *buf, size_t n, int flags)
+{
+	return read_one(fd, &(struct io){ .call = CALL_recv, .flags = flags }, buf, n);
+}
+
+ssize_t sock_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
+		      socklen_t *len)
+{
+	return read_one(fd, &(struct io){ .call = CALL_recvfrom, .flags = flags, .addr = addr,
+					  .addrlen = len }, buf, n);
+}
+
+ssize_t sock_readv(int fd, const struct iovec *iov, int cnt)
+{
+	return rx_run(fd, &(struct io){ .call = CALL_readv, .iov = iov, .cnt = cnt });
+}
+
+ssize_t sock_preadv2(int fd, const struct iovec *iov, int cnt, off_t off, int flags)
+{
+	/* RWF_NOWAIT is 8 */
+	return rx_run(fd, &(struct io){ .call = CALL_preadv2, .iov = iov, .cnt = cnt,
+					.rwflags = flags, .flags = flags & 8 ? MSG_DONTWAIT : 0 });
+}
+
+static bool msg_too_long(const struct msghdr *msg)
+{
+	return msg->msg_iovlen > IOV_MAX;
+}
+
+ssize_t sock_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	if (msg_too_long(msg))
+		return -EMSGSIZE;
+	return rx_run(fd, &(struct io){ .call = CALL_recvmsg, .iov = msg->msg_iov,
+					.cnt = (int)msg->msg_iovlen, .flags = flags, .msg = msg });
+}
+
+int sock_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
+{
+	uint64_t end = timeout ? clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S +
+				 (uint64_t)timeout->tv_nsec : 0;
+	unsigned i;
+
+	for (i = 0; i < MIN(n, 1024u); i++) {
+		int f = flags & ~MSG_WAITFORONE;
+		ssize_t got;
+
+		if (i && (flags & MSG_WAITFORONE))
+			f |= MSG_DONTWAIT;
+		got = sock_recvmsg(fd, &msgs[i].msg_hdr, f);
+		if (got < 0)
+			return i ? (int)i : (int)got;
+		msgs[i].msg_len = (unsigned)got;
+		if (timeout && clock_ns() >= end)
+			return (int)i + 1;
+	}
+	return (int)i;
+}
+
+/* ------------------------------------------------------------- writing -- */
+
+static ssize_t write_one(int fd, struct io *io, const void *buf, size_t n)
+{
+	struct iovec v = { (void *)(uintptr_t)buf, n };
+
+	io->iov = &v;
+	io->cnt = 1;
+	return tx_run(fd, io);
+}
+
+ssize_t sock_write(int fd, const void *buf, size_t n)
+{
+	return write_one(fd, &(struct io){ .call = CALL_write }, buf, n);
+}
+
+ssize_t sock_send(int fd, const void *buf, size_t n, int flags)
+{
+	return write_one(fd, &(struct io){ .call = CALL_send, .flags = flags }, buf, n);
+}
+
+ssize_t sock_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr,
+		    socklen_t len)
+{
+	/* on a connected TCP socket the address is ignored, as the kernel does */
+	return write_one(fd, &(struct io){ .call = CALL_sendto, .flags = flags,
+					   .addr = (struct sockaddr *)(uintptr_t)addr,
+					   .salen = len }, buf, n);
+}
+
+ssize_t sock_writev(int fd, const struct iovec *iov, int cnt)
+{
+	return tx_run(fd, &(struct io){ .call = CALL_writev, .iov = iov, .cnt = cnt });
+}
+
+ssize_t sock_pwritev2(int fd, const struct iovec *iov, int cnt, off_t off, int flags)
+{
+	return tx_run(fd, &(struct io){ .call = CALL_pwritev2, .iov = iov, .cnt = cnt,
+					.rwflags = flags, .flags = flags & 8 ? MSG_DONTWAIT : 0 });
+}
+
+ssize_t sock_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	if (msg_too_long(msg))
+		return -EMSGSIZE;
+	return tx_run(fd, &(struct io){ .call = CALL_sendmsg, .iov = msg->msg_iov,
+					.cnt = (int)msg->msg_iovlen, .flags = flags,
+					.msg = (struct msghdr *)(uintptr_t)msg });
+}
+
+int sock_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	unsigned i;
+
+	for (i = 0; i < MIN(n, 1024u); i++) {
+		ssize_t done = sock_sendmsg(fd, &msgs[i].msg_hdr, flags);
+
+		if (done < 0)
+			return i ? (int)i : (int)done;
+		msgs[i].msg_len = (unsigned)done;
+	}
+	return (int)i;
+}
+
+/* ------------------------------------------- what only the kernel can do -- */
+
+struct raw_wait {
+	struct wait w;
+	struct conn *c;
+	uint32_t gen;
+	bool tx, rx;
+};
+
+static bool raw_ready(struct wait *w)
+{
+	struct raw_wait *r = container_of(w, struct raw_wait, w);
+
+	return ld_rlx(&r->c->gen) != r->gen ||
+	       ((!r->tx || !conn_tx_on_ring(r->c)) &&
+		(!r->rx || (!conn_rx_on_ring(r->c) && !ld_rlx(&r->c->rx.drop))));
+}
+
+/*
+ * Take directions of fd back to the kernel and keep them there.  Bounded; a
+ * peer that does not give its direction back leaves the call to the kernel.
+ */
+static void kernel_only(int fd, bool tx, bool rx, enum reason why)
+{
+	struct conn *c = conn_lock_both(fd);
+
+	if (!c)
+		return;
+	struct raw_wait r = { .w = { .ready = raw_ready, .deadline_ns = clock_ns() + 3 * NS_PER_S },
+			      .c = c, .gen = c->gen, .tx = tx, .rx = rx };
+	if (c->meet != MEET_OVER)
+		bind_give_up(c, why);
+	if (tx)
+		tx_retreat(c, why);
+	lock_drop(&c->txl);
+	if (rx && c->link)
+		rx_act(c, prx_want(&c->rx));
+	lock_drop(&c->rxl);
+	if (!raw_ready(&r.w))
+		wait_run(&r.w);
+}
+
+void sock_foreign(int fd, enum reason why)
+{
+	kernel_only(fd, true, true, why == REASON_NONE ? REASON_FOREIGN_IO : why);
+}
+
+static bool tx_blocks(int fd)
+{
+	struct conn *c = fdtab_conn(fd);
+
+	return c && !c->nonblock;
+}
+
+/*
+ * On the ring: through a buffer.  What could not be written is put back into
+ * the file's position, or lost from *off, as if it had never been read.
+ */
+ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
+{
+	char buf[65536];
+	size_t done = 0;
+	off_t at = off ? *off : sys3(SYS_lseek, in, 0, SEEK_CUR);
+
+	if (at < 0 || !fdtab_conn(out) || !conn_tx_on_ring(fdtab_conn(out))) {
+		ssize_t r = real.sendfile(out, in, off, n);
+
+		/* the kernel moved bytes that we have not seen */
+		if (r < 0)
+			return -errno;
+		sock_kernel_sent(out, (size_t)r);
+		return r;
+	}
+	while (done < n) {
+		ssize_t got = sys4(SYS_pread64, in, buf, MIN(n - done, sizeof(buf)), at);
+
+		if (got <= 0) {
+			if (got < 0 && !done)
+				return got;
+			break;
+		}
+		ssize_t put = sock_send(out, buf, (size_t)got, 0);
+		if (put < 0) {
+			if (!done)
+				return put;
+			break;
+		}
+		done += (size_t)put;
+		at += put;
+		if (put < got && !tx_blocks(out))
+			break;
+	}
+	if (off)
+		*off = at;
+	else
+		sys3(SYS_lseek, in, at, SEEK_SET);
+	return (ssize_t)done;
+}
+
+void sock_kernel_sent(int fd, size_t n)
+{
+	struct conn *c = conn_lock_tx(fd);
+
+	if (!c)
+		return;
+	if (c->established && n) {
+		if (c->tx_prefix.state == PREFIX_RAW)
+			prefix_fini(&c->tx_prefix, &conn_prefix_pool);
+		ptx_kernel_wrote(&c->tx, n);
+		count(CNT_tcp_tx_bytes, n);
+	}
+	lock_drop(&c->txl);
+}
+
+ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, unsigned flags)
+{
+	if (fdtab_tracked(in))
+		kernel_only(in, false, true, REASON_OPTION);
+	if (fdtab_tracked(out))
+		kernel_only(out, true, false, REASON_OPTION);
+	ssize_t r = real.splice(in, inoff, out, outoff, n, flags);
+	return r < 0 ? -errno : r;
+}
+
+ssize_t sock_tee(int in, int out, size_t n, unsigned flags)
+{
+	ssize_t r = real.tee(in, out, n, flags);
+
+	return r < 0 ? -errno : r;
+}
+
+ssize_t sock_vmsplice(int fd, const struct iovec *iov, size_t cnt, unsigned flags)
+{
+	ssize_t r = real.vmsplice(fd, iov, cnt, flags);
+
+	return r < 0 ? -errno : r;
+}
+
+/* ------------------------------------------------------------- control -- */
+
+int sock_shutdown(int fd, int how)
+{
+	struct conn *c = conn_lock_both(fd);
+
+	if (!c || !c->ever_bound || how < SHUT_RD || how > SHUT_RDWR) {
+		if (c)
+			conn_unlock_both(c);
+		return result(real.shutdown(fd, how));
+	}
+	int err = 0;
+	if (how != SHUT_WR) {
+		c->rx_shut = true;
+		err = sys_shutdown(fd, SHUT_RD);
+	}
+	if (how != SHUT_RD && !c->tx_shut) {
+		bool ring = conn_tx_on_ring(c);
+
+		c->tx_shut = true;
+		tx_act(c, ptx_shutdown(&c->tx) | PA_WAKE);
+		if (ring && !c->tx_fin_out) {	/* the rest follows once all is read, or soon */
+			if (c->tx.state != PTX_PUMP)
+				conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
+			c->tx_progress_ns = clock_ns();
+			conn_todo(c, TODO_TIMER);
+		}
+		if (!ring && !c->tx_fin_out) {
+			err = sys_shutdown(fd, SHUT_WR);
+			c->tx_fin_out = true;
+		}
+	} else if (how != SHUT_RD && c->tx_fin_out) {
+		err = sys_shutdown(fd, SHUT_WR);
+	}
+	conn_unlock_both(c);
+	conn_watcher->event(c, EPOLLIN | EPOLLOUT);
+	wait_wake_ready();
+	return err;
+}
+
+int sock_fcntl(int fd, int cmd, long arg)
+{
+	int r = result(real.fcntl(fd, cmd, arg));
+	struct conn *c = fdtab_conn(fd);
+
+	if (r < 0 || !c || cmd != F_SETFL)
+		return r;
+	st_rlx(&c->nonblock, (arg & O_NONBLOCK) != 0);
+	if (arg & O_ASYNC)
+		kernel_only(fd, true, true, REASON_OPTION);
+	return r;
+}
+
+static int ring_queued(struct conn *c)
+{
+	uint64_t from;
+
+	if (c->rx.state == PRX_ON)
+		return (int)MIN(slot_p_count(ld_acq(&c->rx_words->p)) - c->rx.C, (uint64_t)INT_MAX);
+	return (int)prx_avail(&c->rx, &from);
+}
+
+int sock_ioctl(int fd, unsigned long req, void *arg)
+{
+	struct conn *c;
+	int r;
+
+	switch (req) {
+	case FIONREAD:
+		c = conn_lock_rx(fd);
+		if (c && (conn_rx_on_ring(c) || c->rx.state == PRX_ENDED)) {
+			*(int *)arg = ring_queued(c);
+			lock_drop(&c->rxl);
+			return 0;
+		}
+		if (c)
+			lock_drop(&c->rxl);
+		break;
+	case SIOCOUTQ:
+		c = conn_lock_tx(fd);
+		if (c && conn_tx_on_ring(c)) {
+			uint64_t w = ld_acq(&c->tx_words->credit);
+			uint64_t K = credit_epoch(w) == c->tx.e ? credit_count(w) : 0;
+
+			*(int *)arg = (int)(c->tx.P - K);
+			lock_drop(&c->txl);
+			return 0;
+		}
+		if (c)
+			lock_drop(&c->txl);
+		break;
+	default:
+		break;
+	}
+	r = result(real.ioctl(fd, req, arg));
+	c = fdtab_conn(fd);
+	if (r >= 0 && c && req == FIONBIO)
+		st_rlx(&c->nonblock, *(int *)arg != 0);
+	if (r >= 0 && c && req == FIOASYNC && *(int *)arg)
+		kernel_only(fd, true, true, REASON_OPTION);
+	return r;
+}
+
+static uint64_t timeval_ns(const void *val, socklen_t len)
+{
+	struct timeval tv;
+
+	if (!val || len < sizeof(tv))
+		return 0;
+	memcpy(&tv, val, sizeof(tv));
+	return (uint64_t)tv.tv_sec * NS_PER_S + (uint64_t)tv.tv_usec * NS_PER_US;
+}
+
+static void note_socket_option(int fd, struct conn *c, int name, const void *val, socklen_t len)
+{
+	struct linger lg;
+	int on = 0;
+
+	memcpy(&on, val, MIN((size_t)len, sizeof(on)));
+	switch (name) {
+	case SO_RCVTIMEO:
+		c->rcvtimeo_ns = timeval_ns(val, len);
+		break;
+	case SO_SNDTIMEO:
+		c->sndtimeo_ns = timeval_ns(val, len);
+		break;
+	case SO_LINGER:
+		memcpy(&lg, val, MIN((size_t)len, sizeof(lg)));
+		c->linger0 = lg.l_onoff && lg.l_linger == 0;
+		break;
+	case SO_RCVLOWAT:
+		if (on > 1)
+			kernel_only(fd, true, true, REASON_OPTION);
+		break;
+	case SO_OOBINLINE:
+		if (on)
+			kernel_only(fd, true, true, REASON_OPTION);
+		break;
+	default:
+		break;
+	}
+}
+
+int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
+{
+	int r = result(real.setsockopt(fd, level, name, val, len));
+	struct conn *c = fdtab_conn(fd);
+	int on = 0;
+
+	if (r < 0 || !c || !val)
+		return r;
+	if (level == SOL_SOCKET) {
+		note_socket_option(fd, c, name, val, len);
+	} else if (level == IPPROTO_TCP) {
+		memcpy(&on, val, MIN((size_t)len, sizeof(on)));
+		if (name == TCP_NODELAY)
+			st_rlx(&c->nodelay, on != 0);
+		else if (name == TCP_CORK)
+			st_rlx(&c->cork, on != 0);
+		else if (name == TCP_ULP || name == TCP_REPAIR)
+			kernel_only(fd, true, true, REASON_OPTION);
+	}
+	return r;
+}
+
+int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
+{
+	return result(real.getsockopt(fd, level, name, val, len));
+}
+
+/* ---------------------------------------------------------------- life -- */
+
+static void establish(struct conn *c, bool active)
+{
+	c->established = true;
+	c->active = active;
+	if (!c->counted) {
+		c->counted = true;
+		count(CNT_conns_total, 1);
+	}
+}
+
+int sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	int r = result(real.connect(fd, addr, len));
+
+	if (r == 0 || r == -EINPROGRESS) {
+		struct conn *c = conn_lock_both(fd);
+
+		if (c && addr && addr->sa_family == AF_UNSPEC)
+			bind_give_up(c, REASON_OPTION);
+		else if (c && !c->established)
+			establish(c, true);
+		if (c)
+			conn_unlock_both(c);
+	}
+	return r;
+}
+
+int sock_listen(int fd, int backlog)
+{
+	return result(real.listen(fd, backlog));
+}
+
+static struct conn *track(int fd, bool nonblock)
+{
+	struct conn *c = conn_new(fd);
+
+	if (!c)
+		return NULL;
+	c->tracked = true;
+	c->nonblock = nonblock;
+	conn_watcher->tracked();
+	if (fdtab_set(fd, c, FDTAB_CONN)) {
+		conn_put(c);
+		return NULL;
+	}
+	return c;
+}
+
+void sock_created(int fd, int domain, int type, int protocol)
+{
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	sock_purge(fd);
+	if ((domain == AF_INET || domain == AF_INET6) && kind == SOCK_STREAM &&
+	    (protocol == 0 || protocol == IPPROTO_TCP))
+		track(fd, type & SOCK_NONBLOCK);
+}
+
+int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool is_accept4)
+{
+	struct sockaddr_storage peer = { 0 };
+	socklen_t peerlen = sizeof(peer);
+	int s = is_accept4 ? real.accept4(fd, (struct sockaddr *)&peer, &peerlen, flags)
+			   : real.accept(fd, (struct sockaddr *)&peer, &peerlen);
+
+	if (s < 0)
+		return -errno;
+	if (addr && len) {
+		memcpy(addr, &peer, MIN(*len, peerlen));
+		*len = peerlen;
+	}
+	sock_purge(s);
+	struct conn *l = fdtab_conn(fd);
+	struct conn *c = l && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)
+			 ? track(s, flags & SOCK_NONBLOCK) : NULL;
+	if (c) {
+		/* options are inherited from the listener */
+		c->nodelay = l->nodelay;
+		c->cork = l->cork;
+		c->linger0 = l->linger0;
+		c->rcvtimeo_ns = l->rcvtimeo_ns;
+		c->sndtimeo_ns = l->sndtimeo_ns;
+		establish(c, false);
+		bind_accepted(l, c, &peer);
+	}
+	return s;
+}
+
+/* Another number of the program's for c, when the first one is closed. */
+static int other_number(struct conn *c, int not_this)
+{
+	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1))
+		if (fd != not_this && fdtab_conn(fd) == c)
+			return fd;
+	return -1;
+}
+
+static void stop_watch(struct conn *c)
+{
+	if (c->watch.fd < 0)
+		return;
+	bg_unwatch(&c->watch);
+	c->watch.fd = -1;
+	c->watch_events = 0;
+	conn_put(c);
+}
+
+/* Must the background thread end it?  Both locks held. */
+static bool needs_end(const struct conn *c)
+{
+	return c->ever_ring && c->link && !c->linger0;
+}
+
+/*
+ * The last number goes: forget the conn or hand it to end.c.  Both locks held,
+ * the table entry is gone already.  Return: true when the kernel socket lives
+ * on in a private dup.
+ */
+static bool last_number(struct conn *c, int fd)
+{
+	bool dup = false;
+
+	stop_watch(c);
+	conn_watcher->closed(c);
+	bind_forget(c);
+	if (needs_end(c)) {
+		int hi = privfd_dup(fd);
+
+		dup = hi >= 0;
+		c->fd = hi;
+		if (dup)
+			add_rlx(&end_pending, 1);
+		else
+			tx_retreat(c, REASON_CLOSE);
+	}
+	if (!dup)
+		c->fd = -1;
+	c->closing = true;
+	if (c->link)
+		conn_todo(c, TODO_CLOSE);
+	return dup;
+}
+
+/* One number of c goes; both locks held and dropped here. */
+static void number_gone(struct conn *c, int fd)
+{
+	bool dup = false;
+
+	fdtab_set(fd, NULL, FDTAB_CONN);
+	if (--c->nfds == 0) {
+		dup = last_number(c, fd);
+	} else if (c->fd == fd) {
+		stop_watch(c);
+		c->fd = other_number(c, fd);
+		conn_todo(c, TODO_WATCH);
+	}
+	bool last = c->nfds == 0;
+	conn_unlock_both(c);
+	if (last && !dup)
+		conn_put(c);
+}
+
+int sock_close(int fd)
+{
+	sock_purge(fd);
+	return result(real.close(fd));
+}
+
+void sock_purge(int fd)
+{
+	if (!fdtab_raw(fd))
+		return;
+	struct conn *c = conn_lock_both(fd);
+	if (c)
+		number_gone(c, fd);
+	else
+		conn_watcher->set_gone(fd);
+}
+
+void sock_dup_prepare(int newfd)
+{
+	sock_purge(newfd);
+}
+
+void sock_duped(int oldfd, int newfd)
+{
+	if (oldfd == newfd)
+		return;
+	sock_purge(newfd);
+	if (!fdtab_raw(oldfd))
+		return;
+	struct conn *c = conn_lock_both(oldfd);
+	if (!c) {
+		conn_watcher->set_duped(oldfd, newfd);
+		return;
+	}
+	if (fdtab_set(newfd, c, FDTAB_CONN) == 0)
+		c->nfds++;
+	else
+		bind_give_up(c, REASON_NO_MEMORY);
+	conn_unlock_both(c);
+}
+
+void sock_close_range(unsigned first, unsigned last, int flags)
+{
+	int end = (int)MIN(last, (unsigned)FDTAB_MAX - 1);
+
+	if (first > (unsigned)end || flags)
+		return;
+	for (int fd = fdtab_next((int)first, end); fd >= 0; fd = fdtab_next(fd + 1, end))
+		sock_purge(fd);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * conn.c - see conn.h
+ *
+ * conns_lock protects the free list and the list of all, and refs going to 0;
+ * it is a leaf.  walk_lock is taken before any other lock.
+ */
+#define _GNU_SOURCE
+#include "sock/conn.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "sock/act.h"
+#include "sock/bind.h"
+#include "sock/calls.h"
+#include "sock/fdtab.h"
+
+#define SLAB_CONNS	64
+
+static struct lock walk_lock;
+static struct lock conns_lock;
+static struct list free_conns = LIST_INIT(free_conns);
+static struct list all_conns = LIST_INIT(all_conns);
+
+static void *map(size_t bytes)
+{
+	long p = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p < 0 && p > -4096 ? NULL : (void *)p;
+}
+
+/* conns_lock held */
+static bool grow(void)
+{
+	struct conn *c = map(SLAB_CONNS * sizeof(*c));
+
+	for (int i = 0; c && i < SLAB_CONNS; i++)
+		list_push(&free_conns, &c[i].all);
+	return c != NULL;
+}
+
+struct conn *conn_new(int fd)
+{
+	struct conn *c = NULL;
+
+	lock_take(&conns_lock);
+	if (!list_empty(&free_conns) || grow()) {
+		struct list *n = free_conns.next;
+
+		list_del(n);
+		c = list_entry(n, struct conn, all);
+	}
+	if (c) {
+		uint32_t gen = c->gen;
+
+		/* the locks stay as they are: somebody late may be at them */
+		memset(&c->tx_inside, 0, (char *)&c->rxl - (char *)&c->tx_inside);
+		memset(&c->rx_inside, 0, (char *)(c + 1) - (char *)&c->rx_inside);
+		c->gen = gen;
+		c->fd = fd;
+		c->nfds = 1;
+		c->refs = 1;
+		c->why = REASON_NOT_WARM;
+		c->watch.fd = -1;
+		list_init(&c->accepted);
+		list_init(&c->waiting);
+		list_init(&c->eents);
+		ptx_init(&c->tx, 0);
+		prx_init(&c->rx, 0);
+		bind_conn_init(c);
+		list_push(&all_conns, &c->all);
+	}
+	lock_drop(&conns_lock);
+	return c;
+}
+
+void conn_get(struct conn *c)
+{
+	add_rlx(&c->refs, 1);
+}
+
+void conn_put(struct conn *c)
+{
+	if (sub_acqrel(&c->refs, 1) != 0)
+		return;
+	/* a walker may have taken it up again: then the last put is his */
+	lock_take(&conns_lock);
+	bool last = ld_acq(&c->refs) == 0 && !list_empty(&c->all);
+	if (last)
+		list_del(&c->all);
+	lock_drop(&conns_lock);
+	if (!last)
+		return;
+	conn_count_final(c);
+	prefix_fini(&c->tx_prefix, &conn_prefix_pool);
+	prefix_fini(&c->rx_prefix, &conn_prefix_pool);
+	lock_take(&conns_lock);
+	st_rlx(&c->gen, c->gen + 1);
+	list_insert(&free_conns, &c->all);
+	lock_drop(&conns_lock);
+}
+
+void conn_count_final(struct conn *c)
+{
+	if (!c->counted)
+		return;
+	c->counted = false;
+	if (c->ever_ring)
+		return;
+	count(CNT_conns_tcp, 1);
+	count_reason(c->why);
+}
+
+struct conn *conn_lock_tx(int fd)
+{
+	for (;;) {
+		struct conn *c = fdtab_conn(fd);
+
+		if (!c)
+			return NULL;
+		lock_take(&c->txl);
+		if (likely(fdtab_conn(fd) == c))
+			return c;
+		lock_drop(&c->txl);
+	}
+}
+
+struct conn *conn_lock_rx(int fd)
+{
+	for (;;) {
+		struct conn *c = fdtab_conn(fd);
+
+		if (!c)
+			return NULL;
+		lock_take(&c->rxl);
+		if (likely(fdtab_conn(fd) == c))
+			return c;
+		lock_drop(&c->rxl);
+	}
+}
+
+struct conn *conn_lock_both(int fd)
+{
+	struct conn *c = conn_lock_rx(fd);
+
+	if (c)
+		lock_take(&c->txl);
+	return c;
+}
+
+void conn_for_each(void (*fn)(struct conn *c, void *arg), void *arg)
+{
+	struct list mark;
+
+	/* one walker at a time; its marker keeps the place while the lock is away */
+	lock_take(&walk_lock);
+	lock_take(&conns_lock);
+	list_insert(&all_conns, &mark);
+	while (mark.next != &all_conns) {
+		struct list *n = mark.next;
+		struct conn *c = list_entry(n, struct conn, all);
+
+		list_del(&mark);
+		list_insert(n, &mark);
+		if (ld_rlx(&c->refs) == 0)	/* on its way out */
+			continue;
+		conn_get(c);
+		lock_drop(&conns_lock);
+		fn(c, arg);
+		conn_put(c);
+		lock_take(&conns_lock);
+	}
+	list_del(&mark);
+	lock_drop(&conns_lock);
+	lock_drop(&walk_lock);
+}
+
+void conn_todo(struct conn *c, uint32_t bits)
+{
+	or_acqrel(&c->todo, bits);
+	if (!bg_running())
+		return;
+	if (!ld_acq(&c->work.queued)) {
+		conn_get(c);
+		if (!bg_queue_once(&c->work))
+			conn_put(c);
+	}
+}
+
+/* ---- raw bytes of cold prefixes: two sizes, kept on free lists ---- */
+
+static struct lock prefix_lock;
+static void *prefix_free[2];
+
+static void *prefix_get(void *arg, size_t bytes)
+{
+	int k = bytes > PREFIX_SMALL;
+	void *p;
+
+	lock_take(&prefix_lock);
+	if (!prefix_free[k]) {
+		size_t chunk = k ? 16 * bytes : 32 * bytes;
+		char *m = map(chunk);
+
+		for (size_t off = 0; m && off < chunk; off += bytes) {
+			*(void **)(m + off) = prefix_free[k];
+			prefix_free[k] = m + off;
+		}
+	}
+	p = prefix_free[k];
+	if (p)
+		prefix_free[k] = *(void **)p;
+	lock_drop(&prefix_lock);
+	return p;
+}
+
+static void prefix_put(void *arg, void *p, size_t bytes)
+{
+	int k = bytes > PREFIX_SMALL;
+
+	lock_take(&prefix_lock);
+	*(void **)p = prefix_free[k];
+	prefix_free[k] = p;
+	lock_drop(&prefix_lock);
+}
+
+const struct prefix_pool conn_prefix_pool = {
+	.get = prefix_get,
+	.put = prefix_put,
+};
+
+/* ---- fork: the lists are whole in the child, the rest is made anew ---- */
+
+void conn_fork_prepare(void)
+{
+	lock_take(&walk_lock);
+	lock_take(&conns_lock);
+	lock_take(&prefix_lock);
+}
+
+void conn_fork_parent(void)
+{
+	lock_drop(&prefix_lock);
+	lock_drop(&conns_lock);
+	lock_drop(&walk_lock);
+}
+
+void conn_fork_child(void)
+{
+	lock_reset(&prefix_lock);
+	lock_reset(&conns_lock);
+	lock_reset(&walk_lock);
+	list_for_each(n, &all_conns) {
+		struct conn *c = list_entry(n, struct conn, all);
+
+		lock_reset(&c->txl);
+		lock_reset(&c->rxl);
+		c->inherited = true;
+		c->counted = false;
+		c->meet = MEET_OVER;
+		c->why = REASON_FORK;
+		c->link = NULL;
+		c->tx_ring = c->rx_ring = NULL;
+		c->tx_words = c->rx_words = NULL;
+		c->tx_inside = c->rx_inside = c->rx_plain_polls = 0;
+		c->tx_granted = c->rx_granted = c->listening = false;
+		c->tx_stuck = false;
+		c->reg_tx = c->reg_rx = false;
+		c->refs = c->nfds ? 1 : 0;
+		c->watch.fd = -1;
+		c->watch_events = 0;
+		c->todo = 0;
+		c->work.queued = 0;
+		list_init(&c->accepted);
+		list_init(&c->waiting);
+		c->timer.node.next = NULL;
+		ptx_init(&c->tx, c->tx.kc);
+		prx_init(&c->rx, c->rx.pos);
+		/* as before the ring: every read and write is the kernel's own */
+		c->ever_bound = false;
+	}
+}

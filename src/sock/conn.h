@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * conn.h - what we know of one TCP connection (one open file description)
+ *
+ * Memory is type-stable: conns are cut from slabs that are never unmapped, so
+ * whoever finds a stale pointer may still take its lock and then look whether
+ * it is what he thought (fd table entry, or gen).
+ *
+ * Locks: rxl before txl; both inside engine.poll_lock, outside post_lock.
+ *	txl	tx and everything named tx_*
+ *	rxl	rx and everything named rx_*
+ *	both	fd, nfds, binding (link, slot, peer_slot), meet; reading under one is enough
+ * No lock is held across a call that may block.
+ *
+ * A conn is tracked from socket() on (or from accept()), becomes established
+ * with connect() or accept(), is bound when the two ends have found and proven
+ * each other, and unbound when its link is gone or it has closed.
+ */
+#ifndef SOCK_CONN_H
+#define SOCK_CONN_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/reasons.h"
+#include "link/link.h"
+#include "meet/ask.h"
+#include "meet/proof.h"
+#include "progress/bg.h"
+#include "sock/proto.h"
+#include "sock/proto_shm.h"
+
+#define CONN_PIECE	(256u * 1024)	/* largest piece of a blocking kernel write */
+#define CONN_WINDOW_MIN	(16u * 1024)
+
+enum conn_meet {
+	MEET_IDLE,		/* nothing under way */
+	MEET_QUEUED,		/* the background thread has it */
+	MEET_ASKING,		/* names of the port are being asked */
+	MEET_BINDING,		/* BIND is out */
+	MEET_BOUND,
+	MEET_OVER		/* never again: why says the reason */
+};
+
+/* entry of a conn in an epoll set; the list is under ready's lock */
+struct eent;
+
+struct conn {
+	/* ---- sending ---- */
+	struct lock txl cacheline_aligned;
+	uint32_t tx_inside;		/* threads inside a kernel write */
+	uint8_t *tx_ring;		/* soft: the peer's ring, mapped */
+	struct slot_shm *tx_words;	/* ... and the shared words beside it */
+	uint64_t tx_ring_bytes;
+	uint64_t tx_seq;		/* last notification posted */
+	uint8_t tx_wlog;		/* log2 of the present window */
+	bool tx_grow;			/* was full: double the window when empty */
+	bool tx_granted;		/* the peer lets us switch */
+	bool tx_wanted;			/* WANT_CREDIT is out */
+	bool tx_blocked;		/* a writer met a full ring: report OUT when there is room */
+	bool tx_stuck;			/* PUMP or a record waits for kernel room */
+	bool tx_shut;			/* the application has shut down this direction */
+	bool tx_fin_out;		/* the kernel's FIN is out */
+	uint64_t tx_progress_ns;	/* when the reader last made progress, while full */
+	uint64_t tx_retry_bytes;	/* no attach before kc reaches this */
+	uint32_t tx_fails;		/* attaches that came to nothing, in a row */
+	uint32_t tx_calls;		/* writes so far, saturating */
+	uint64_t tx_retreat_ns;		/* fault injection: when to retreat next */
+	struct ptx tx;
+	struct prefix tx_prefix;
+
+	/* ---- receiving ---- */
+	struct lock rxl cacheline_aligned;
+	uint32_t rx_inside;		/* threads inside a kernel read */
+	uint8_t *rx_ring;
+	struct slot_shm *rx_words;
+	uint64_t rx_ring_bytes;
+	uint8_t rx_wlog;
+	bool rx_wanted;			/* the peer's writer sleeps: send CREDIT */
+	bool rx_granted;		/* GRANT is out */
+	bool rx_read;			/* an intercepted read has happened */
+	bool rx_waited;			/* an intercepted wait covered it */
+	bool rx_shut;			/* shutdown(SHUT_RD) */
+	bool rx_eof_seen;		/* end of stream was given */
+	int rx_err;			/* to be reported by the next read, then EOF */
+	uint32_t rx_polls;		/* reads since the CQ was looked at */
+	struct prx rx;
+	struct prefix rx_prefix;
+
+	/* ---- both ---- */
+	int fd cacheline_aligned;	/* a number of ours or, when closing, a private dup; -1 */
+	uint32_t nfds;			/* numbers of the program's */
+	uint32_t refs;
+	uint32_t gen;			/* bumped when the conn is freed */
+	uint32_t rx_plain_polls;	/* threads in plain poll/select over it */
+	bool tracked;			/* a stream socket that may one day attach */
+	bool established;
+	bool active;			/* we called connect() */
+	bool listening;
+	bool nonblock;
+	bool closing;			/* the program has closed its last number */
+	bool ever_ring;			/* was attached once, either direction */
+	bool ever_bound;
+	bool inherited;			/* came over a fork: never attaches */
+	bool counted;			/* in conns_total */
+	bool nodelay, cork;		/* the program's TCP_NODELAY and TCP_CORK */
+	bool reg_tx, reg_rx;		/* what the kernel registrations in epoll sets follow */
+	enum conn_meet meet;
+	enum reason why;		/* so far, for the final count */
+	uint64_t rcvtimeo_ns, sndtimeo_ns;	/* 0: none */
+	uint16_t listen_port, listen_family;
+	uint32_t meet_calls;		/* next try when tx_calls reaches this */
+	uint64_t meet_bytes;		/* ... or kc this */
+
+	struct link *link;
+	uint16_t slot, peer_slot;
+	uint64_t challenge;		/* of the BIND under way */
+	uint8_t bind_digest[2][SHA256_BYTES];	/* ... and what it proved: a to b, b to a */
+	uint64_t grant_ticks;		/* when to look again whether the peer may switch */
+	uint64_t rec_nonce;		/* what the peer's records must bear */
+	uint32_t peer_uid;		/* whose the other end is, says the kernel */
+	uint64_t bind_ns;		/* when BIND went out */
+	uint32_t meet_tries;
+	bool peer_gone;			/* the peer's RESET came: no more attach on this slot */
+	bool linger0;			/* SO_LINGER {1,0} is set */
+	bool end_begun;
+
+	struct meet_tuple tuple;
+	bool tuple_known;
+
+	struct list accepted;		/* by peer port, accept_lock */
+	struct list waiting;		/* for a meeting at the same port; background only */
+	struct list eents;		/* memberships, ready's lock */
+	struct list all;		/* every conn in use, conns_lock */
+	struct bg_src watch;		/* kernel socket, while the ring is in use or it is closing */
+	uint32_t watch_events;
+	struct bg_work work;		/* something to do in the background */
+	uint32_t todo;			/* bits of enum conn_todo */
+	struct bg_timer timer;
+	uint64_t close_deadline_ns;
+	uint64_t close_wait_ns;
+};
+
+enum conn_todo {
+	TODO_MEET	= 1u << 0,	/* start or go on with the meeting */
+	TODO_GRANT	= 1u << 1,	/* see whether the peer may switch */
+	TODO_WATCH	= 1u << 2,	/* (re)register the kernel socket */
+	TODO_PUMP	= 1u << 3,	/* records or kept bytes wait for kernel room */
+	TODO_CLOSE	= 1u << 4,	/* the program has closed it */
+	TODO_TIMER	= 1u << 5,	/* a deadline is to be watched: full ring, fault injection */
+	TODO_LISTEN	= 1u << 6,	/* hold a name for the port (a listener) */
+};
+
+/* ---- life (conn.c) ---- */
+
+/* NULL: no memory.  One reference: the fd table's. */
+struct conn *conn_new(int fd);
+void conn_get(struct conn *c);
+void conn_put(struct conn *c);
+
+/* Take the lock and make sure that fd still is this conn; NULL: it is not tracked. */
+struct conn *conn_lock_tx(int fd);
+struct conn *conn_lock_rx(int fd);
+struct conn *conn_lock_both(int fd);
+static inline void conn_unlock_both(struct conn *c)
+{
+	lock_drop(&c->txl);
+	lock_drop(&c->rxl);
+}
+
+/* Call fn for every conn in use, without locks held; fn may sleep not. */
+void conn_for_each(void (*fn)(struct conn *c, void *arg), void *arg);
+
+/* Queue something for the background thread. Any lock may be held but post_lock. */
+void conn_todo(struct conn *c, uint32_t bits);
+
+/* The conn is over: count its final reason. */
+void conn_count_final(struct conn *c);
+
+struct prefix_pool;
+extern const struct prefix_pool conn_prefix_pool;
+
+/* After a fork in the child. */
+void conn_forget_engine(void);
+
+/*
+ * The readiness room above is told of two things (set at start-up, never NULL
+ * afterwards); both are called with conn locks held and take its lock only.
+ */
+struct conn_watcher {
+	/* Something may have become readable or writable; what is EPOLLIN, EPOLLOUT. */
+	void (*event)(struct conn *c, uint32_t what);
+	/* A direction went to the ring or came back: kernel registrations follow. */
+	void (*moved)(struct conn *c);
+	/* Threads asleep in a plain wait over it must come out and wait in ours. */
+	void (*bound)(struct conn *c);
+	/* No thread sleeps in a plain wait over it. */
+	bool (*none_plain)(struct conn *c);
+	/* The program has closed its last number: out of all epoll sets. */
+	void (*closed)(struct conn *c);
+	/* A first socket is tracked: waits must come by. */
+	void (*tracked)(void);
+	/* A number that may be an epoll set's was closed, or duplicated. No lock held. */
+	void (*set_gone)(int fd);
+	void (*set_duped)(int oldfd, int newfd);
+};
+extern const struct conn_watcher *conn_watcher;
+
+/* ---- state questions, readable without a lock (a snapshot) ---- */
+
+static inline bool conn_tx_on_ring(const struct conn *c)
+{
+	uint8_t s = ld_rlx(&c->tx.state);
+
+	return s == PTX_SWITCHING || s == PTX_ON || s == PTX_PUMP;
+}
+
+static inline bool conn_rx_on_ring(const struct conn *c)
+{
+	uint8_t s = ld_rlx(&c->rx.state);
+
+	return s == PRX_READY || s == PRX_ON;
+}
+
+/* ring bytes to be read now? */
+static inline bool conn_ring_readable(const struct conn *c)
+{
+	const struct slot_shm *w = ld_rlx(&c->rx_words);
+
+	if (ld_rlx(&c->rx.state) == PRX_ON) {
+		uint64_t C = ld_rlx(&c->rx.C);
+
+		return (w && slot_p_count(ld_acq(&w->p)) != C) || ld_rlx(&c->rx.finP) == C;
+	}
+	return ld_rlx(&c->rx.state) == PRX_ENDED || ld_rlx(&c->rx_err) != 0;
+}
+
+static inline uint64_t conn_ring_room(const struct conn *c)
+{
+	uint64_t w = ld_acq(&c->tx_words->credit);
+	uint64_t K = credit_epoch(w) == c->tx.e ? credit_count(w) : 0;
+	uint64_t used = ld_rlx(&c->tx.P) - K;
+
+	return used < (1ull << c->tx_wlog) ? (1ull << c->tx_wlog) - used : 0;
+}
+
+/* as the kernel reports OUT: a third of the buffer free */
+static inline bool conn_ring_writable(const struct conn *c)
+{
+	uint8_t s = ld_rlx(&c->tx.state);
+
+	if (s == PTX_PUMP)
+		return false;
+	if (s != PTX_SWITCHING && s != PTX_ON)
+		return true;
+	return conn_ring_room(c) >= (1ull << c->tx_wlog) / 4;
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* io.c - vectors, and the way back to libc */
+#define _GNU_SOURCE
+#include "sock/io.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+int io_check(struct io *io)
+{
+	size_t total = 0;
+
+	if (io->cnt < 0 || io->cnt > IOV_MAX)
+		return io->msg ? -EMSGSIZE : -EINVAL;
+	for (int i = 0; i < io->cnt; i++) {
+		size_t n = io->iov[i].iov_len;
+
+		if (n > (size_t)SSIZE_MAX - total)
+			return -EINVAL;
+		total += n;
+	}
+	io->total = MIN(total, (size_t)0x7ffff000);	/* MAX_RW_COUNT */
+	return 0;
+}
+
+static ssize_t result(ssize_t n)
+{
+	return n < 0 ? -errno : n;
+}
+
+ssize_t io_kernel(int fd, struct io *io)
+{
+	void *p = io->cnt ? io->iov[0].iov_base : NULL;
+	size_t n = io->cnt ? io->iov[0].iov_len : 0;
+
+	switch (io->call) {
+	case CALL_read:
+		return result(real.read(fd, p, n));
+	case CALL_readv:
+		return result(real.readv(fd, io->iov, io->cnt));
+	case CALL_preadv2:
+		return result(real.preadv2(fd, io->iov, io->cnt, -1, io->rwflags));
+	case CALL_recv:
+		return result(real.recv(fd, p, n, io->flags));
+	case CALL_recvfrom:
+		return result(real.recvfrom(fd, p, n, io->flags, io->addr, io->addrlen));
+	case CALL_recvmsg:
+		return result(real.recvmsg(fd, io->msg, io->flags));
+	case CALL_write:
+		return result(real.write(fd, p, n));
+	case CALL_writev:
+		return result(real.writev(fd, io->iov, io->cnt));
+	case CALL_pwritev2:
+		return result(real.pwritev2(fd, io->iov, io->cnt, -1, io->rwflags));
+	case CALL_send:
+		return result(real.send(fd, p, n, io->flags));
+	case CALL_sendto:
+		return result(real.sendto(fd, p, n, io->flags, io->addr, io->salen));
+	case CALL_sendmsg:
+		return result(real.sendmsg(fd, io->msg, io->flags));
+	default:
+		return -ENOSYS;
+	}
+}
+
+int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out)
+{
+	int k = 0;
+
+	for (int i = 0; i < io->cnt && k < IO_SLICE && max; i++) {
+		size_t n = io->iov[i].iov_len;
+
+		if (skip >= n) {
+			skip -= n;
+			continue;
+		}
+		out[k].iov_base = (char *)io->iov[i].iov_base + skip;
+		out[k].iov_len = MIN(n - skip, max);
+		max -= out[k++].iov_len;
+		skip = 0;
+	}
+	return k;
+}
+
+uint8_t io_byte(const struct io *io, size_t skip)
+{
+	struct iovec v[IO_SLICE];
+
+	return io_slice(io, skip, 1, v) ? *(uint8_t *)v[0].iov_base : 0;
+}
+
+void io_to_ring(const struct io *io, size_t skip, uint8_t *ring, uint64_t mask, uint64_t at,
+		size_t n)
+{
+	for (int i = 0; i < io->cnt && n; i++) {
+		const char *p = io->iov[i].iov_base;
+		size_t len = io->iov[i].iov_len;
+
+		if (skip >= len) {
+			skip -= len;
+			continue;
+		}
+		p += skip;
+		len = MIN(len - skip, n);
+		skip = 0;
+		n -= len;
+		while (len) {
+			uint64_t off = at & mask;
+			size_t run = MIN(len, (size_t)(mask + 1 - off));
+
+			memcpy(ring + off, p, run);
+			at += run;
+			p += run;
+			len -= run;
+		}
+	}
+}
+
+void io_from_ring(const struct io *io, size_t skip, const uint8_t *ring, uint64_t mask,
+		  uint64_t at, size_t n)
+{
+	for (int i = 0; i < io->cnt && n; i++) {
+		char *p = io->iov[i].iov_base;
+		size_t len = io->iov[i].iov_len;
+
+		if (skip >= len) {
+			skip -= len;
+			continue;
+		}
+		p += skip;
+		len = MIN(len - skip, n);
+		skip = 0;
+		n -= len;
+		while (len) {
+			uint64_t off = at & mask;
+			size_t run = MIN(len, (size_t)(mask + 1 - off));
+
+			memcpy(p, ring + off, run);
+			at += run;
+			p += run;
+			len -= run;
+		}
+	}
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * io.h - one form for all calls that move bytes
+ *
+ * calls.c brings read, recvmsg, ... to a struct io; tx_run() and rx_run()
+ * carry it out, cold (the same libc call, unchanged) or on the ring.
+ */
+#ifndef SOCK_IO_H
+#define SOCK_IO_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/real.h"
+#include "sock/conn.h"
+
+struct io {
+	enum call_id call;		/* the libc function */
+	const struct iovec *iov;
+	int cnt;
+	int flags;			/* of send and recv; 0 for read and write */
+	size_t total;			/* bytes in iov */
+	size_t done;
+	struct msghdr *msg;		/* recvmsg, sendmsg */
+	struct sockaddr *addr;		/* recvfrom, sendto */
+	socklen_t *addrlen;
+	socklen_t salen;
+	int rwflags;			/* preadv2, pwritev2 */
+};
+
+/* Return: bytes, or -errno.  Raises SIGPIPE as the kernel would. */
+ssize_t tx_run(int fd, struct io *io);
+ssize_t rx_run(int fd, struct io *io);
+
+/* -EINVAL, -EMSGSIZE as the kernel says of a bad vector; sets total */
+int io_check(struct io *io);
+
+/* The libc call with the program's own arguments; -errno. */
+ssize_t io_kernel(int fd, struct io *io);
+
+/* Rest of the vector after skip bytes, at most max bytes, into out[16]. Return: entries. */
+#define IO_SLICE 16
+int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out);
+
+/* Bytes between a vector (from skip on) and a ring of mask + 1 bytes (from at on). */
+void io_to_ring(const struct io *io, size_t skip, uint8_t *ring, uint64_t mask, uint64_t at,
+		size_t n);
+void io_from_ring(const struct io *io, size_t skip, const uint8_t *ring, uint64_t mask,
+		  uint64_t at, size_t n);
+/* One byte of the vector. */
+uint8_t io_byte(const struct io *io, size_t skip);
+
+/* Is this bind worth a try, or the peer's GRANT?  Cheap; a lock of c held. */
+void conn_warm(struct conn *c);
+
+#endif

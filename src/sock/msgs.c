@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * msgs.c - control messages, notifications and the death of a link
+ *
+ * Called with poll_lock held, in the order in which the peer sent; takes the
+ * conn's locks one direction at a time.  A message about another link than
+ * the conn's present one cannot come here: the slot's owner is NULL then.
+ */
+#define _GNU_SOURCE
+#include "sock/msgs.h"
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "progress/wait.h"
+#include "sock/act.h"
+#include "sock/bind.h"
+
+static bool all_quiet(struct conn *c)
+{
+	return c->rx_inside == 0 && ld_rlx(&c->rx_plain_polls) == 0 && conn_watcher->none_plain(c);
+}
+
+static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
+{
+	uint32_t acts = 0;
+
+	lock_take(&c->rxl);
+	switch (m->type) {
+	case WIRE_SWITCH:
+		if (!c->ever_ring && c->rx_granted) {
+			c->ever_ring = true;
+			count(CNT_conns_ring_soft, 1);
+		}
+		acts = prx_on_switch(&c->rx, l->id, m->epoch, m->a, m->flags,
+				     c->rx_granted && !c->closing, all_quiet(c));
+		break;
+	case WIRE_FIN:
+		acts = prx_on_fin(&c->rx, l->id, m->epoch, m->a) | PA_WAKE;
+		break;
+	case WIRE_UNBIND:
+		acts = prx_on_unbind(&c->rx, l->id, m->epoch);
+		break;
+	case WIRE_QUIET:
+		acts = prx_on_quiet(&c->rx, l->id, m->epoch, m->a);
+		break;
+	case WIRE_WANT_CREDIT:
+		c->rx_wanted = true;
+		if (m->epoch == c->rx.e && c->rx.state == PRX_ON && c->rx.C > m->a)
+			acts = PA_SEND_CREDIT;
+		break;
+	default:
+		break;
+	}
+	rx_act(c, acts);
+	lock_drop(&c->rxl);
+	if (c->closing && (m->type == WIRE_QUIET || m->type == WIRE_SWITCH))
+		conn_todo(c, TODO_CLOSE);
+}
+
+static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
+{
+	uint32_t acts = 0;
+	uint8_t before;
+
+	lock_take(&c->txl);
+	before = c->tx.state;
+	switch (m->type) {
+	case WIRE_GRANT:
+		c->tx_granted = m->a == 1;
+		break;
+	case WIRE_SWITCHED:
+		acts = ptx_on_switched(&c->tx, l->id, m->epoch);
+		if (c->tx.state == PTX_ON && before != PTX_ON)
+			c->tx_fails = 0;
+		break;
+	case WIRE_REFUSED:
+		acts = ptx_on_refused(&c->tx, l->id, m->epoch);
+		if (before == PTX_SWITCHING) {
+			tx_backoff(c);
+			count(CNT_retreats, 1);
+			count_reason(REASON_REFUSED);
+		}
+		break;
+	case WIRE_CREDIT:
+		acts = ptx_on_credit(&c->tx, l->id, m->epoch, m->a) | PA_WAKE;
+		c->tx_wanted = false;
+		c->tx_progress_ns = 0;
+		break;
+	case WIRE_PLEASE:
+		if (m->epoch == c->tx.e)
+			tx_retreat(c, REASON_PEER_ASKED);
+		break;
+	case WIRE_RELEASED:
+		acts = ptx_on_released(&c->tx, l->id, m->epoch);
+		break;
+	case WIRE_CLOSING:
+		acts = ptx_on_closing(&c->tx, l->id, m->epoch, m->a) | PA_WAKE;
+		if (before != PTX_QUIET && (before == PTX_ON || before == PTX_SWITCHING)) {
+			count(CNT_retreats, 1);
+			count_reason(REASON_PEER_CLOSED);
+		}
+		break;
+	case WIRE_RESET:
+		c->peer_gone = true;
+		c->tx_granted = false;
+		break;
+	default:
+		break;
+	}
+	tx_act(c, acts);
+	lock_drop(&c->txl);
+}
+
+static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
+{
+	struct conn *c = owner;
+
+	log_trace("link %u slot %u got type %u epoch %u a %llu", l->id, m->slot, m->type,
+		  m->epoch, (unsigned long long)m->a);
+	switch (m->type) {
+	case WIRE_BIND:
+	case WIRE_BOUND:
+	case WIRE_NOT_MINE:
+	case WIRE_LATER:
+		bind_inbox(l, m);
+		return;
+	case WIRE_PING:
+		link_send(l, &(struct wire_msg){ .type = WIRE_PONG, .a = m->a });
+		return;
+	case WIRE_SWITCH:
+	case WIRE_FIN:
+	case WIRE_UNBIND:
+	case WIRE_QUIET:
+	case WIRE_WANT_CREDIT:
+		if (c)
+			to_rx(l, c, m);
+		else if (m->type == WIRE_SWITCH)
+			log_debug("link %u: switch for an empty slot %u", l->id, m->slot);
+		return;
+	case WIRE_HELLO:
+	case WIRE_PONG:
+	case WIRE_WINDOW:
+		return;
+	default:
+		if (c)
+			to_tx(l, c, m);
+	}
+}
+
+static void on_data(struct link *l, void *owner)
+{
+	struct conn *c = owner;
+
+	if (ld_rlx(&c->rx.state) == PRX_ON)
+		conn_watcher->event(c, EPOLLIN);
+}
+
+static void conn_dead(struct link *l, struct conn *c)
+{
+	lock_take(&c->rxl);
+	rx_act(c, prx_link_dead(&c->rx, l->id) | PA_WAKE);
+	lock_take(&c->txl);
+	if (c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON) {
+		ptx_on_credit(&c->tx, l->id, credit_epoch(ld_acq(&c->tx_words->credit)),
+			      credit_count(ld_acq(&c->tx_words->credit)));
+		count(CNT_retreats, 1);
+		count_reason(REASON_LINK_LOST);
+	}
+	c->tx_granted = false;
+	tx_act(c, ptx_link_dead(&c->tx, l->id) | PA_WAKE);
+	conn_unlock_both(c);
+	conn_todo(c, c->closing ? TODO_CLOSE : TODO_WATCH);
+}
+
+static void on_dead(struct link *l)
+{
+	for (int i = 1; i <= LINK_SLOTS; i++)
+		if (l->slots[i].owner)
+			conn_dead(l, l->slots[i].owner);
+}
+
+const struct link_user msgs_user = {
+	.msg = on_msg,
+	.data = on_data,
+	.dead = on_dead,
+};

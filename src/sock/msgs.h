@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* msgs.h - what the control messages of a link do to a conn */
+#ifndef SOCK_MSGS_H
+#define SOCK_MSGS_H
+
+#include "link/link.h"
+
+extern const struct link_user msgs_user;
+
+/* bind.c: BIND, BOUND, NOT_MINE, LATER go there. poll_lock held. */
+bool bind_inbox(struct link *l, const struct wire_msg *m);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * rx.c - the receiving direction
+ *
+ * Unbound: the program's own call goes to the kernel with the lock away
+ * (rx_inside), its bytes are counted afterwards.  From binding on every kernel
+ * read is non-blocking, under rxl, exact in size and parsed in the same
+ * breath; who must wait does so in wait_run(), beside the kernel socket while
+ * that is where bytes come from.  So nobody sleeps inside a kernel read while
+ * a switch is answered (rule WAKE, in its strictest form: none instead of one).
+ *
+ * In READY and ON the kernel socket belongs to rx_pull(): the background
+ * thread watches it, and readers look when they find nothing.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/sys.h"
+#include "progress/wait.h"
+#include "sock/act.h"
+#include "sock/bind.h"
+#include "sock/fdtab.h"
+#include "sock/io.h"
+
+/* flags of recv() that the ring knows */
+#define RX_FLAGS_OK	(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_CMSG_CLOEXEC | \
+			 MSG_NOSIGNAL)
+#define POLL_EVERY	16
+
+static bool rx_blocking(const struct conn *c, const struct io *io)
+{
+	return !c->nonblock && !(io->flags & MSG_DONTWAIT);
+}
+
+/* ------------------------------------------------------------- the ring -- */
+
+/* Look at the peer's P; rxl held.  false: it told nonsense. */
+static bool rx_look(struct conn *c)
+{
+	uint64_t w = ld_acq(&c->rx_words->p);	/* pairs with slot_publish(): bytes before P */
+	uint64_t P = slot_p_count(w);
+	unsigned wlog = slot_p_window_log2(w);
+
+	if (P == c->rx.Pb)
+		return true;
+	if (unlikely(wlog >= 48 || (1ull << wlog) > c->rx_ring_bytes || P < c->rx.Pb ||
+		     P - c->rx.C > 1ull << wlog)) {
+		link_kill(c->link);
+		return false;
+	}
+	c->rx_wlog = (uint8_t)wlog;
+	c->rx.window = 1ull << wlog;
+	return !(prx_on_data(&c->rx, c->rx.link, P - c->rx.Pb) & (PA_BREAK_LINK | PA_RESET));
+}
+
+static void rx_publish_credit(struct conn *c)
+{
+	/* pairs with tx_credit(): we are done with the bytes before C */
+	st_rel(&c->rx_words->credit, credit_pack(c->rx.e, c->rx.C));
+}
+
+/* A writer sleeps and enough has been drained to be worth waking it? */
+static bool credit_due(const struct conn *c)
+{
+	return c->rx_wanted && (c->rx.C - c->rx.credited >= c->rx.window / 2 ||
+				c->rx.C == c->rx.Pb);
+}
+
+static void rx_deliver(struct conn *c, struct io *io, uint64_t from, size_t n)
+{
+	if (io->flags & MSG_TRUNC)
+		return;
+	io_from_ring(io, io->done, c->rx_ring, (1ull << c->rx_wlog) - 1, from, n);
+}
+
+/* Bytes that are in the ring.  Return: how many were taken (or peeked). */
+static size_t rx_take(struct conn *c, struct io *io)
+{
+	uint64_t from;
+	size_t n = (size_t)MIN(prx_avail(&c->rx, &from), (uint64_t)(io->total - io->done));
+
+	if (!n)
+		return 0;
+	rx_deliver(c, io, from, n);
+	if (io->flags & MSG_PEEK)
+		return n;
+	uint32_t acts = prx_consumed(&c->rx, n);
+	if (c->rx.state == PRX_ON)
+		rx_publish_credit(c);
+	if (unlikely(c->rx.finP != PROTO_NO_FIN && c->rx.C == c->rx.finP))
+		c->rx_wanted = true;	/* the last credit is never saved up */
+	acts &= ~(uint32_t)PA_SEND_CREDIT;
+	if (credit_due(c))
+		acts |= PA_SEND_CREDIT;
+	if (unlikely(acts))
+		rx_act(c, acts);
+	count(CNT_ring_rx_bytes, n);
+	count(CNT_ring_rx_msgs, 1);
+	return n;
+}
+
+/* After the last ring byte: what the end is.  Return: 0, -ECONNRESET, -EAGAIN. */
+static ssize_t rx_end(struct conn *c, const struct io *io)
+{
+	bool peek = io->flags & MSG_PEEK;
+
+	if (c->rx_err) {
+		int err = c->rx_err;
+
+		if (!peek)
+			c->rx_err = 0;
+		return -err;
+	}
+	switch (prx_end(&c->rx)) {
+	case PRX_EOF:
+		c->rx_eof_seen = true;
+		return 0;
+	case PRX_CONNRESET:
+		if (c->rx_eof_seen)
+			return 0;
+		if (!peek)
+			c->rx_eof_seen = true;
+		return -ECONNRESET;
+	default:
+		return c->rx.eof ? 0 : -EAGAIN;
+	}
+}
+
+static ssize_t rx_ring(struct conn *c, struct io *io)
+{
+	if (c->rx.state == PRX_ON && !rx_look(c))
+		return -EAGAIN;
+	size_t n = rx_take(c, io);
+
+	return n ? (ssize_t)n : rx_end(c, io);
+}
+
+/* ----------------------------------------------------------- the kernel -- */
+
+static void account_app(struct conn *c, const struct iovec *v, int k, size_t n, bool alone)
+{
+	uint64_t pos = c->rx.pos;
+
+	if (c->rx_prefix.state != PREFIX_RAW)
+		return;
+	if (!alone) {
+		prefix_fini(&c->rx_prefix, &conn_prefix_pool);
+		return;
+	}
+	for (int i = 0; i < k && n; i++) {
+		size_t m = MIN(n, v[i].iov_len);
+
+		prefix_add(&c->rx_prefix, &conn_prefix_pool, v[i].iov_base, m, pos);
+		pos += m;
+		n -= m;
+	}
+}
+
+/* Bytes that a kernel read put into v go through the parser; in RAW all are the program's. */
+static void parse_raw(struct conn *c, const struct iovec *v, int k, size_t n)
+{
+	for (int i = 0; i < k && n; i++) {
+		const uint8_t *p = v[i].iov_base;
+		size_t m = MIN(n, v[i].iov_len);
+
+		n -= m;
+		while (m) {
+			struct prx_seg seg;
+			size_t used = prx_eat(&c->rx, p, m, &seg);
+
+			rx_act(c, seg.act);
+			if (!used)
+				break;
+			p += used;
+			m -= used;
+		}
+	}
+}
+
+/* Unbound: the call itself.  rxl held on entry and exit. */
+static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
+{
+	uint32_t gen = c->gen;
+	bool alone = c->rx_inside++ == 0;
+	bool keep = !(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE | MSG_TRUNC));
+
+	lock_drop(&c->rxl);
+	ssize_t n = io_kernel(fd, io);
+	lock_take(&c->rxl);
+	if (c->gen != gen)
+		return n;
+	c->rx_inside--;
+	c->rx_read = true;
+	if (n <= 0)
+		return n;
+	if (io->flags & MSG_TRUNC)
+		prefix_fini(&c->rx_prefix, &conn_prefix_pool);
+	if (keep)
+		account_app(c, io->iov, io->cnt, (size_t)n, alone && c->rx_inside == 0);
+	if (!(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))) {
+		parse_raw(c, &(struct iovec){ (void *)1, (size_t)n }, 1, (size_t)n);
+		count(CNT_tcp_rx_bytes, (uint64_t)n);
+	}
+	return n;
+}
+
+/* Bound: non-blocking, exact, parsed at once.  rxl held. */
+static ssize_t rx_bound(struct conn *c, struct io *io)
+{
+	int peek = io->flags & (MSG_PEEK | MSG_TRUNC);
+	struct iovec v[IO_SLICE];
+	uint64_t limit = prx_next_read(&c->rx);
+	int k = io_slice(io, io->done, (size_t)MIN(limit, (uint64_t)(io->total - io->done)), v);
+	struct msghdr m = { .msg_iov = v, .msg_iovlen = (size_t)k };
+	ssize_t n;
+
+	do
+		n = sys_recvmsg(c->fd, &m, MSG_DONTWAIT | peek);
+	while (n == -EINTR && !rx_blocking(c, io));
+	if (n < 0)
+		return n;
+	if (n == 0 && io->total > io->done) {
+		rx_kernel_end(c, 0);
+		return rx_ring(c, io);
+	}
+	if (io->flags & MSG_PEEK)
+		return n;
+	if (c->rx_prefix.state == PREFIX_RAW)
+		account_app(c, v, k, (size_t)n, !(io->flags & MSG_TRUNC));
+	parse_raw(c, v, k, (size_t)n);
+	count(CNT_tcp_rx_bytes, (uint64_t)n);
+	return n;
+}
+
+static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
+{
+	if (n == -EAGAIN || n == -EINTR || n >= 0)
+		return n;
+	rx_kernel_end(c, (int)-n);
+	uint64_t from;
+	if (prx_avail(&c->rx, &from) == 0) {
+		c->rx_eof_seen = true;	/* the error is given here and now */
+		c->rx_err = 0;
+		return n;
+	}
+	return rx_ring(c, io);
+}
+
+/* One round under the lock.  Return: bytes, 0 at the end, -errno. */
+static ssize_t rx_step(struct conn *c, int fd, struct io *io)
+{
+	if (c->rx_shut && c->rx.state != PRX_RAW)
+		return 0;
+	if (!c->ever_bound)
+		return rx_cold(c, fd, io);
+	c->rx_read = true;
+	if (c->rx_err && !prx_avail(&c->rx, &(uint64_t){ 0 }))
+		return rx_end(c, io);
+	if (c->rx.drop > 0 || c->rx.state == PRX_READY)
+		rx_pull(c);
+	if (c->rx.state == PRX_ON || c->rx.state == PRX_ENDED) {
+		ssize_t n = rx_ring(c, io);
+
+		if (n != -EAGAIN || c->rx.state == PRX_ON || c->rx.state == PRX_ENDED)
+			return n;
+	}
+	if (c->rx.drop > 0 || c->rx.state == PRX_READY)
+		return -EAGAIN;
+	return rx_bound_end(c, io, rx_bound(c, io));
+}
+
+/* --------------------------------------------------------------- the loop -- */
+
+struct rx_wait {
+	struct wait w;
+	struct conn *c;
+	uint32_t gen;
+	uint8_t state;
+	uint64_t have;
+};
+
+static bool rx_wait_ready(struct wait *w)
+{
+	struct rx_wait *t = container_of(w, struct rx_wait, w);
+	struct conn *c = t->c;
+
+	return ld_rlx(&c->gen) != t->gen || ld_rlx(&c->rx.state) != t->state ||
+	       ld_rlx(&c->rx_shut) || conn_ring_readable(c);
+}
+
+/* Where bytes may come from while this thread waits. */
+static bool kernel_too(const struct conn *c)
+{
+	return (c->rx.state == PRX_RAW || c->rx.state == PRX_NOTED) && c->rx.drop == 0;
+}
+
+static ssize_t finish(struct io *io, ssize_t n)
+{
+	if (n >= 0 || io->done) {
+		if (io->msg) {
+			io->msg->msg_flags = 0;
+			io->msg->msg_controllen = 0;
+			io->msg->msg_namelen = 0;
+		}
+		if (io->addr && io->addrlen)
+			*io->addrlen = 0;
+	}
+	return io->done ? (ssize_t)io->done : n;
+}
+
+static void rx_poll(struct conn *c, size_t n)
+{
+	c->rx_polls += 1 + (uint32_t)(n / 4096);
+	if (c->rx_polls < POLL_EVERY)
+		return;
+	c->rx_polls = 0;
+	engine_poll();
+}
+
+static uint64_t deadline_of_rx(const struct conn *c)
+{
+	return c->rcvtimeo_ns ? clock_ns() + c->rcvtimeo_ns : WAIT_FOREVER;
+}
+
+ssize_t rx_run(int fd, struct io *io)
+{
+	uint64_t deadline = 0;
+
+	if (io_check(io) || (io->flags & ~RX_FLAGS_OK))
+		return io_kernel(fd, io);
+	for (;;) {
+		struct conn *c = conn_lock_rx(fd);
+
+		if (!c || !c->established) {
+			if (c)
+				lock_drop(&c->rxl);
+			return io->done ? finish(io, 0) : io_kernel(fd, io);
+		}
+		bool cold = !c->ever_bound;
+		ssize_t n = rx_step(c, fd, io);
+		bool blocking = rx_blocking(c, io);
+		if (!c->rx_granted && c->meet == MEET_BOUND)
+			conn_warm(c);
+		struct pollfd p = { c->fd, POLLIN, 0 };
+		struct rx_wait t = {
+			.w = { .ready = rx_wait_ready, .kfds = &p, .nkfds = kernel_too(c) ? 1 : 0 },
+			.c = c,
+			.gen = c->gen,
+			.state = c->rx.state,
+		};
+		if (!deadline)
+			deadline = blocking ? deadline_of_rx(c) : 1;
+		lock_drop(&c->rxl);
+		if (cold)
+			return n;
+		if (n > 0) {
+			io->done += (size_t)n;
+			rx_poll(c, (size_t)n);
+		}
+		if (n >= 0 && (n == 0 || !(io->flags & MSG_WAITALL) || (io->flags & MSG_PEEK) ||
+			       io->done >= io->total || !blocking))
+			return finish(io, n);
+		if (n < 0 && (n != -EAGAIN || !blocking))
+			return finish(io, n);
+		if (n > 0)
+			continue;
+		t.w.deadline_ns = deadline;
+		int err = wait_run(&t.w);
+		if (err == -ETIMEDOUT)
+			err = -EAGAIN;
+		if (err)
+			return finish(io, err);
+	}
+}
