@@ -83,8 +83,7 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 		break;
 	case WIRE_CREDIT:
 		acts = ptx_on_credit(&c->tx, l->id, m->epoch, m->a) | PA_WAKE;
-		c->tx_wanted = false;
-		c->tx_progress_ns = 0;
+		tx_credit_came(c);
 		break;
 	case WIRE_PLEASE:
 		if (m->epoch == c->tx.e)

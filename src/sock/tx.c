@@ -100,6 +100,13 @@ static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 
 /* ------------------------------------------------------------- the ring -- */
 
+static void tx_want_credit(struct conn *c);
+
+static bool tx_in_ring(const struct conn *c)
+{
+	return c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON;
+}
+
 static void tx_credit(struct conn *c)
 {
 	uint64_t w = ld_acq(&c->tx_words->credit);	/* pairs with rx_publish_credit() */
@@ -151,6 +158,20 @@ static size_t tx_put(struct conn *c, struct io *io)
 	count(CNT_ring_tx_bytes, n);
 	count(CNT_ring_tx_msgs, 1);
 	return n;
+}
+
+/* The CREDIT asked for has come: enough, or is the next one to be asked for?  txl held. */
+void tx_credit_came(struct conn *c)
+{
+	c->tx_wanted = false;
+	c->tx_progress_ns = 0;
+	if (!c->tx_blocked || !tx_in_ring(c))
+		return;
+	tx_credit(c);
+	if (conn_ring_writable(c))
+		c->tx_blocked = false;
+	else
+		tx_want_credit(c);
 }
 
 /* A writer is about to sleep, or was told EAGAIN: the reader's credit shall wake us. */
@@ -292,11 +313,6 @@ static bool tx_wait_ready(struct wait *w)
 static uint64_t deadline_of(uint64_t timeo_ns)
 {
 	return timeo_ns ? clock_ns() + timeo_ns : WAIT_FOREVER;
-}
-
-static bool tx_in_ring(const struct conn *c)
-{
-	return c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON;
 }
 
 static ssize_t tx_step_ring(struct conn *c, struct io *io)
