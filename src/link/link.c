@@ -424,10 +424,11 @@ void link_send(struct link *l, const struct wire_msg *m)
 
 uint64_t link_tell(struct link *l, uint16_t peer_slot, uint64_t seq)
 {
-	lock_take(&engine.post_lock);
 	fence_full();	/* pairs with the peer's poll: index, fence, then the news */
-	if (!seq || taken(l, seq))
-		seq = post_imm(l, peer_slot, 0, NULL, 0, 0);
+	if (seq && !taken(l, seq))
+		return seq;
+	lock_take(&engine.post_lock);
+	seq = post_imm(l, peer_slot, 0, NULL, 0, 0);
 	lock_drop(&engine.post_lock);
 	return seq;
 }

@@ -27,6 +27,7 @@
 #define SPIN_MAX_US	50
 #define SPIN_MIN_SHIFT	6		/* at least 1/64 of the maximum */
 #define PROBE_EVERY	32
+#define LOOKS_A_POLL	16
 #define CROWDED_GAP_US	40
 #define CROWDED_MS	20
 #define POOL		64
@@ -81,14 +82,16 @@ static bool spin_for(struct wait *w)
 	uint64_t gap = CROWDED_GAP_US * clock_ticks_per_us;
 
 	do {
-		for (int i = 0; i < 8; i++) {
-			engine_poll();
+		/* bytes show without their completion; that is left for later, so
+		 * that the sender need not raise another */
+		for (int i = 0; i < LOOKS_A_POLL; i++) {
 			if (w->ready(w)) {
 				spin_learn(true);
 				return true;
 			}
 			cpu_relax();
 		}
+		engine_poll();
 		now = clock_ticks();
 		if (now - last > gap) {
 			st_rlx(&spin.crowded_until, now + CROWDED_MS * 1000 * clock_ticks_per_us);
@@ -277,6 +280,8 @@ int wait_run(struct wait *w)
 	w->kready = 0;
 	w->efd = -1;
 	list_init(&w->node);
+	if (w->ready(w))
+		return 0;
 	engine_poll();
 	if (w->ready(w))
 		return 0;
@@ -287,6 +292,8 @@ int wait_run(struct wait *w)
 		if (w->efd < 0)
 			return w->efd;
 	}
+	if (w->before_sleep)
+		w->before_sleep(w);
 	while (!ret && !w->kready) {
 		ret = sleep_once(w);
 		engine_poll();

@@ -34,6 +34,8 @@ struct wait {
 	 */
 	bool (*ready)(struct wait *w);
 	uint64_t deadline_ns;		/* clock_ns(); WAIT_FOREVER */
+	/* Called once, by the waiter, when spinning was in vain; may be NULL. */
+	void (*before_sleep)(struct wait *w);
 	struct pollfd *kfds;		/* kernel descriptors to sleep on as well */
 	nfds_t nkfds;
 	const sigset_t *mask;		/* during the sleep only; NULL: leave it alone */

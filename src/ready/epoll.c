@@ -49,9 +49,7 @@ static int ctl_add(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 		return -ENOMEM;
 	e->events = ev->events;
 	e->data = ev->data.u64;
-	e->kevents = eset_kernel_mask(e);
-	struct epoll_event k = { .events = e->kevents, .data.u64 = e->data };
-	int err = sys_epoll_ctl(ep, EPOLL_CTL_ADD, fd, &k);
+	int err = eset_sync(e, true);
 	if (err)
 		eset_remove(e);
 	else if (c->ever_bound)
@@ -69,19 +67,13 @@ static int ctl_mod(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	e->events = ev->events;
 	e->data = ev->data.u64;
 	e->disabled = false;
-	struct epoll_event k = { .events = eset_kernel_mask(e), .data.u64 = e->data };
-	int err = 0;
-	/* all on the ring and nothing changes for the kernel: no call */
-	if (!(conn_rx_on_ring(c) && conn_tx_on_ring(c) && k.events == e->kevents &&
-	      old.data == e->data))
-		err = sys_epoll_ctl(ep, EPOLL_CTL_MOD, fd, &k);
+	int err = eset_sync(e, true);
 	if (err) {
 		e->events = old.events;
 		e->data = old.data;
 		e->disabled = old.disabled;
 		return err;
 	}
-	e->kevents = k.events;
 	if (c->ever_bound)
 		eset_push(e);
 	return 0;
@@ -90,7 +82,7 @@ static int ctl_mod(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 static int ctl_del(struct eset *s, int ep, struct conn *c, int fd, struct epoll_event *ev)
 {
 	struct eent *e = eset_find(s, c, fd);
-	int err = sys_epoll_ctl(ep, EPOLL_CTL_DEL, fd, ev);
+	int err = e && !e->in_kernel ? 0 : sys_epoll_ctl(ep, EPOLL_CTL_DEL, fd, ev);
 
 	if (!err && e)
 		eset_remove(e);

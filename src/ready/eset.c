@@ -118,7 +118,7 @@ void eset_remove(struct eent *e)
 	list_push(&free_ents, &e->in_set);
 }
 
-uint32_t eset_kernel_mask(const struct eent *e)
+static uint32_t kernel_mask(const struct eent *e)
 {
 	uint32_t m = e->events;
 
@@ -127,6 +127,22 @@ uint32_t eset_kernel_mask(const struct eent *e)
 	if (conn_tx_on_ring(e->conn))
 		m &= ~(uint32_t)OUT_BITS;
 	return e->disabled ? 0 : m;
+}
+
+int eset_sync(struct eent *e, bool force)
+{
+	bool want = !(conn_rx_on_ring(e->conn) && conn_tx_on_ring(e->conn));
+	struct epoll_event ev = { .events = kernel_mask(e), .data.u64 = e->data };
+	int op = want ? e->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD : EPOLL_CTL_DEL;
+
+	if (want ? e->in_kernel && !force && ev.events == e->kevents : !e->in_kernel)
+		return 0;
+	int err = sys_epoll_ctl(e->set->fd, op, e->fd, &ev);
+	if (!err) {
+		e->in_kernel = want;
+		e->kevents = ev.events;
+	}
+	return err;
 }
 
 uint32_t conn_ring_events(struct conn *c)
@@ -206,10 +222,8 @@ static void on_moved(struct conn *c)
 	lock_take(&ready_lock);
 	list_for_each(n, &c->eents) {
 		struct eent *e = list_entry(n, struct eent, in_conn);
-		struct epoll_event ev = { .events = eset_kernel_mask(e), .data.u64 = e->data };
 
-		if (ev.events != e->kevents && sys_epoll_ctl(e->set->fd, EPOLL_CTL_MOD, e->fd, &ev) == 0)
-			e->kevents = ev.events;
+		eset_sync(e, false);
 		eset_push(e);
 	}
 	lock_drop(&ready_lock);
@@ -284,7 +298,7 @@ static void on_closed(struct conn *c)
 		struct eent *e = list_entry(c->eents.next, struct eent, in_conn);
 		struct epoll_event ev = { 0 };
 
-		if (c->ever_ring)	/* the kernel socket lives on in a private dup */
+		if (c->ever_ring && e->in_kernel)	/* the kernel socket lives on in a private dup */
 			sys_epoll_ctl(e->set->fd, EPOLL_CTL_DEL, e->fd, &ev);
 		eset_remove(e);
 	}

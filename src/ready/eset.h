@@ -5,7 +5,8 @@
  * A set knows which of our conns are in it (from birth, cold ones too); other
  * descriptors are the kernel's business alone.  While a direction is on the
  * ring, its bits are taken out of the kernel registration and answered from
- * the set's ready list; the data word stays the program's.
+ * the set's ready list; the data word stays the program's.  With both on the
+ * ring the kernel has no entry at all, so epoll_ctl() is a matter of memory.
  *
  * One lock, ready_lock, guards sets, entries and ready lists; it is taken
  * inside conn locks.  Objects are type-stable.
@@ -31,6 +32,7 @@ struct eent {
 	uint32_t kevents;	/* as the kernel has it */
 	uint64_t data;
 	bool disabled;		/* EPOLLONESHOT has fired */
+	bool in_kernel;		/* the kernel's set has it: not while both directions are on the ring */
 };
 
 struct eset {
@@ -60,7 +62,13 @@ struct eent *eset_add(struct eset *s, struct conn *c, int fd);
 void eset_remove(struct eent *e);
 void eset_push(struct eent *e);
 void eset_pop(struct eent *e);
-uint32_t eset_kernel_mask(const struct eent *e);
+
+/*
+ * Bring the kernel's entry in step: none while both directions are on the ring
+ * (the background thread watches the socket then), else the bits that the ring
+ * does not answer.  force: tell the kernel even if it looks the same.
+ */
+int eset_sync(struct eent *e, bool force);
 
 /* What a conn on the ring has to report: EPOLLIN, EPOLLOUT and so on. */
 uint32_t conn_ring_events(struct conn *c);

@@ -118,7 +118,7 @@ struct rnic_ops {
 	 * QP (counted from 1) raised at its side?  Lets a sender append instead of
 	 * posting while one is under way.  soft: reads the lane's consumer index,
 	 * after a full fence of the caller's.  true on a broken QP: a new post
-	 * then says so.
+	 * then says so.  May be asked without the lock that serialises posting.
 	 */
 	bool (*wr_taken)(const struct ibv_qp *qp, uint64_t seq);
 };

@@ -100,13 +100,26 @@ static int lane_room(struct soft_qp *qp)
 	return ld_acq(&qp->out->rx_error) ? EIO : ENOMEM;
 }
 
+/*
+ * The count first: who reads an index that belongs to a later number sees in
+ * the count, read after it, that its own place has been used again.
+ */
+static void imm_note(struct soft_qp *qp)
+{
+	uint64_t n = qp->imm_posted;
+
+	st_rlx(&qp->imm_posted, n + 1);
+	/* pairs with soft_wr_taken(): the count before the index */
+	st_rel(&qp->imm_index[n & (qp->imm_size - 1)], qp->out_tail);
+}
+
 static void lane_publish(struct soft_qp *qp, const struct ibv_send_wr *wr, const struct post *p)
 {
 	struct cqe *c = &qp->out->cqe[qp->out_tail & (qp->out_size - 1)];
 
 	if (p->op == CQE_WRITE_IMM) {
 		st_rlx(&c->off, wr->wr.rdma.remote_addr);
-		qp->imm_index[qp->imm_posted++ & (qp->imm_size - 1)] = qp->out_tail;
+		imm_note(qp);
 	} else {
 		gather_copy(c->data, wr);
 	}
@@ -247,13 +260,17 @@ int soft_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 bool soft_wr_taken(const struct ibv_qp *ibqp, uint64_t seq)
 {
 	struct soft_qp *qp = to_qp((struct ibv_qp *)(uintptr_t)ibqp);
+	/* pairs with lane_publish_head(): the consumer is done with what is below.
+	 * Not checked: a lie is the liar's loss, and a post looks again. */
+	uint32_t head = ld_acq(&qp->out->head);
+	uint32_t index = ld_acq(&qp->imm_index[(seq - 1) & (qp->imm_size - 1)]);
+	/* pairs with lane_publish(): an index that was replaced shows in the count */
+	uint64_t posted = ld_acq(&qp->imm_posted);
 
-	if (seq > qp->imm_posted)
+	if (seq > posted)
 		return false;
 	/* its place in the lane has been used again */
-	if (qp->err || qp->imm_posted - seq >= qp->imm_size)
+	if (ld_rlx(&qp->err) || posted - seq >= qp->imm_size)
 		return true;
-	if (!soft_out_head(qp))
-		return true;
-	return (int32_t)(qp->out_head - qp->imm_index[(seq - 1) & (qp->imm_size - 1)]) > 0;
+	return (int32_t)(head - index) > 0;
 }

@@ -180,6 +180,7 @@ void bind_timer_at(struct conn *c, uint64_t at_ns)
 		return;
 	if (!pending)
 		conn_get(c);
+	st_rlx(&c->timer_armed, true);
 	bg_timer_set(&c->timer, at_ns);
 }
 
@@ -222,6 +223,8 @@ static void conn_timer(struct bg_timer *t)
 		conn_put(c);
 		return;
 	}
+	st_rlx(&c->timer_armed, false);
+	fence_full();	/* pairs with who sets a deadline and then looks at timer_armed */
 	check_deadlines(c, now);
 	if (c->meet == MEET_QUEUED)
 		conn_todo(c, TODO_MEET);

@@ -141,6 +141,7 @@ struct conn {
 	struct bg_work work;		/* something to do in the background */
 	uint32_t todo;			/* bits of enum conn_todo */
 	struct bg_timer timer;
+	bool timer_armed;		/* the background thread looks at this conn soon */
 	uint64_t close_deadline_ns;
 	uint64_t close_wait_ns;
 };

@@ -184,7 +184,8 @@ static void tx_want_credit(struct conn *c)
 	}
 	if (!c->tx_progress_ns) {
 		c->tx_progress_ns = clock_ns();
-		conn_todo(c, TODO_TIMER);
+		if (!ld_rlx(&c->timer_armed))
+			conn_todo(c, TODO_TIMER);
 	}
 }
 
@@ -310,6 +311,21 @@ static bool tx_wait_ready(struct wait *w)
 	return conn_ring_room(t->c) >= t->want;
 }
 
+/* Spinning was in vain: from now on the reader is to tell. */
+static void tx_before_sleep(struct wait *w)
+{
+	struct tx_wait *t = container_of(w, struct tx_wait, w);
+	struct conn *c = t->c;
+
+	lock_take(&c->txl);
+	if (c->gen == t->gen && tx_in_ring(c)) {
+		tx_credit(c);
+		if (conn_ring_room(c) < t->want)
+			tx_want_credit(c);
+	}
+	lock_drop(&c->txl);
+}
+
 static uint64_t deadline_of(uint64_t timeo_ns)
 {
 	return timeo_ns ? clock_ns() + timeo_ns : WAIT_FOREVER;
@@ -321,7 +337,8 @@ static ssize_t tx_step_ring(struct conn *c, struct io *io)
 
 	if (n || io->total == io->done)
 		return (ssize_t)n;
-	tx_want_credit(c);
+	if (!tx_blocking(c, io))
+		tx_want_credit(c);
 	return -EAGAIN;
 }
 
@@ -366,7 +383,7 @@ ssize_t tx_run(int fd, struct io *io)
 		bool blocking = tx_blocking(c, io);
 		bool ring = conn_tx_on_ring(c);
 		struct tx_wait t = {
-			.w = { .ready = tx_wait_ready },
+			.w = { .ready = tx_wait_ready, .before_sleep = tx_before_sleep },
 			.c = c,
 			.gen = c->gen,
 			.want = (size_t)MIN((uint64_t)(io->total - io->done), (1ull << c->tx_wlog) / 4),
