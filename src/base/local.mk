@@ -8,6 +8,7 @@ libcore_la_SOURCES += \
 	src/base/config.h \
 	src/base/counters.c \
 	src/base/counters.h \
+	src/base/guard.h \
 	src/base/list.h \
 	src/base/lock.c \
 	src/base/lock.h \

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/counters.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/privfd.h"
 #include "base/sys.h"
@@ -249,6 +250,19 @@ static void link_die(struct link *l)
 	link_drop(l);		/* the reference it was born with */
 }
 
+/* Nobody holds it; unmap once nobody can be reading either (base/guard.h). */
+static void bury(struct bg_timer *t)
+{
+	struct link *l = container_of(t, struct link, flush_again);
+
+	if (guard_empty() && !ld_acq(&l->flush.queued)) {
+		link_discard(l);
+		return;
+	}
+	t->fn = bury;
+	bg_timer_set(t, clock_ns() + NS_PER_MS);
+}
+
 static void death_work(struct bg_work *w)
 {
 	struct link *l = container_of(w, struct link, death);
@@ -256,7 +270,7 @@ static void death_work(struct bg_work *w)
 	if (l->state == LINK_UP && ld_acq(&l->dying))
 		link_die(l);
 	else if (l->state == LINK_DEAD && ld_acq(&l->refs) == 0)
-		link_discard(l);
+		bury(&l->flush_again);
 }
 
 /* ----------------------------------------------------------- slots -- */
@@ -398,7 +412,10 @@ static void flush_timer(struct bg_timer *t)
 
 static void flush_work(struct bg_work *w)
 {
-	flush_timer(&container_of(w, struct link, flush)->flush_again);
+	struct link *l = container_of(w, struct link, flush);
+
+	if (l->state == LINK_UP)
+		flush_timer(&l->flush_again);
 }
 
 void link_send(struct link *l, const struct wire_msg *m)

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/counters.h"
+#include "base/guard.h"
 #include "base/lock.h"
 #include "base/privfd.h"
 #include "base/sys.h"
@@ -34,6 +35,7 @@
 #define STACK_FDS	64
 
 uint32_t wait_sleepers;
+uint32_t guard_inside;
 
 static struct lock sleep_lock;
 static struct list sleepers = LIST_INIT(sleepers);
@@ -71,13 +73,16 @@ static void spin_learn(bool rewarded)
 		st_rlx(&spin.shift, s + 1);
 }
 
-/* Return: true when the predicate holds. */
-static bool spin_for(struct wait *w)
+static bool is_ready(struct wait *w)
 {
-	uint64_t budget = spin_budget();
+	guard_enter();
+	bool yes = w->ready(w);
+	guard_exit();
+	return yes;
+}
 
-	if (!budget)
-		return false;
+static bool spin_loop(struct wait *w, uint64_t budget)
+{
 	uint64_t start = clock_ticks(), last = start, now;
 	uint64_t gap = CROWDED_GAP_US * clock_ticks_per_us;
 
@@ -101,6 +106,19 @@ static bool spin_for(struct wait *w)
 	} while (now - start < budget);
 	spin_learn(false);
 	return false;
+}
+
+/* Return: true when the predicate holds. */
+static bool spin_for(struct wait *w)
+{
+	uint64_t budget = spin_budget();
+
+	if (!budget)
+		return false;
+	guard_enter();
+	bool done = spin_loop(w, budget);
+	guard_exit();
+	return done;
 }
 
 static int efd_get(void)
@@ -148,7 +166,7 @@ void wait_wake_slow(void)
 	list_for_each(n, &sleepers) {
 		struct wait *w = list_entry(n, struct wait, node);
 
-		if (!ld_rlx(&w->word) && w->ready(w))
+		if (!ld_rlx(&w->word) && is_ready(w))
 			wake(w);
 	}
 	lock_drop(&sleep_lock);
@@ -258,7 +276,7 @@ static int sleep_once(struct wait *w)
 		engine_arm();
 		engine_poll_all();
 	}
-	if (!w->ready(w) && !ld_acq(&w->word)) {
+	if (!is_ready(w) && !ld_acq(&w->word)) {
 		count(CNT_sleeps, 1);
 		ret = w->efd >= 0 ? sleep_on_fds(w, lead) : sleep_on_word(w);
 	}
@@ -280,10 +298,10 @@ int wait_run(struct wait *w)
 	w->kready = 0;
 	w->efd = -1;
 	list_init(&w->node);
-	if (w->ready(w))
+	if (is_ready(w))
 		return 0;
 	engine_poll();
-	if (w->ready(w))
+	if (is_ready(w))
 		return 0;
 	if (w->deadline_ns != 0 && !w->no_spin && spin_for(w))
 		return 0;
@@ -297,7 +315,7 @@ int wait_run(struct wait *w)
 	while (!ret && !w->kready) {
 		ret = sleep_once(w);
 		engine_poll();
-		if (w->ready(w)) {
+		if (is_ready(w)) {
 			ret = 0;
 			break;
 		}

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/sys.h"
 #include "progress/engine.h"
 #include "progress/wait.h"
@@ -127,6 +128,7 @@ static int collect(struct eset *s, struct epoll_event *ev, int max)
 {
 	int n = 0;
 
+	guard_enter();
 	lock_take(&ready_lock);
 	for (uint32_t left = s->nready; left && n < max; left--) {
 		struct eent *e = list_entry(s->ready.next, struct eent, in_ready);
@@ -142,6 +144,7 @@ static int collect(struct eset *s, struct epoll_event *ev, int max)
 			eset_push(e);
 	}
 	lock_drop(&ready_lock);
+	guard_exit();
 	return n;
 }
 

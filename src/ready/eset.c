@@ -151,10 +151,12 @@ uint32_t conn_ring_events(struct conn *c)
 	uint32_t m = 0;
 
 	if (rx == PRX_ON) {
+		const struct slot_shm *words = ld_rlx(&c->rx_words);
+
 		if (conn_ring_readable(c))
 			m |= EPOLLIN | EPOLLRDNORM;
-		if (ld_rlx(&c->rx.finP) != PROTO_NO_FIN &&
-		    ld_rlx(&c->rx.finP) == slot_p_count(ld_acq(&c->rx_words->p)))
+		if (words && ld_rlx(&c->rx.finP) != PROTO_NO_FIN &&
+		    ld_rlx(&c->rx.finP) == slot_p_count(ld_acq(&words->p)))
 			m |= EPOLLRDHUP | (c->tx_shut ? EPOLLHUP : 0);
 	} else if (rx == PRX_ENDED || ld_rlx(&c->rx_err)) {
 		m |= EPOLLIN | EPOLLRDNORM;
@@ -266,7 +268,8 @@ static void on_bound(struct conn *c)
 		list_for_each(m, &s->entries)
 			nbound += list_entry(m, struct eent, in_set)->conn->ever_bound;
 		st_rlx(&s->nbound, nbound);
-		if (s->plain)
+		fence_full();	/* pairs with ready_epoll_wait(): plain up, then nbound */
+		if (ld_rlx(&s->plain))
 			kick(s);
 	}
 	lock_drop(&ready_lock);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/sys.h"
 #include "progress/engine.h"
 #include "progress/wait.h"
@@ -151,10 +152,12 @@ static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n)
 {
 	int count = 0;
 
+	guard_enter();
 	for (nfds_t i = 0; i < n; i++) {
 		fds[i].revents = (short)(ring_revents(&fds[i]) | k[i].revents);
 		count += fds[i].revents != 0;
 	}
+	guard_exit();
 	return count;
 }
 
@@ -182,7 +185,9 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 
 		engine_poll();
 		kernel_view(k, fds, n);
+		guard_enter();
 		bool ready = poll_ready(&pw.w);
+		guard_exit();
 		if (deadline == 0 || (ready && kernel_due())) {
 			struct timespec zero = { 0, 0 };
 			int r = sys_ppoll(k, n, &zero, NULL);

@@ -305,7 +305,8 @@ static void unbind(struct conn *c)
 		c->peer_gone = false;
 		c->link = NULL;
 		c->tx_ring = c->rx_ring = NULL;
-		c->tx_words = c->rx_words = NULL;
+		st_rlx(&c->tx_words, NULL);
+		st_rlx(&c->rx_words, NULL);
 		link_slot_done(l, c->slot, c->peer_slot, bound);
 	}
 	conn_unlock_both(c);

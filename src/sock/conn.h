@@ -227,7 +227,7 @@ static inline bool conn_rx_on_ring(const struct conn *c)
 	return s == PRX_READY || s == PRX_ON;
 }
 
-/* ring bytes to be read now? */
+/* ring bytes to be read now?  Without rxl: inside a guard (base/guard.h) */
 static inline bool conn_ring_readable(const struct conn *c)
 {
 	const struct slot_shm *w = ld_rlx(&c->rx_words);
@@ -240,9 +240,14 @@ static inline bool conn_ring_readable(const struct conn *c)
 	return ld_rlx(&c->rx.state) == PRX_ENDED || ld_rlx(&c->rx_err) != 0;
 }
 
+/* Without txl: inside a guard */
 static inline uint64_t conn_ring_room(const struct conn *c)
 {
-	uint64_t w = ld_acq(&c->tx_words->credit);
+	const struct slot_shm *words = ld_rlx(&c->tx_words);
+
+	if (!words)
+		return 0;
+	uint64_t w = ld_acq(&words->credit);
 	uint64_t K = credit_epoch(w) == c->tx.e ? credit_count(w) : 0;
 	uint64_t used = ld_rlx(&c->tx.P) - K;
 
