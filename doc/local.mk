@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 EXTRA_DIST += \
+	doc/locking.md \
+	doc/observed.md \
 	doc/wire.md \
 	doc/model/PROTOCOL.md \
 	doc/model/README.md \

@@ -9,6 +9,7 @@ libcore_la_CPPFLAGS = $(AM_CPPFLAGS) -U_FORTIFY_SOURCE
 
 include src/base/local.mk
 include src/rnic/local.mk
+include src/ring/local.mk
 include src/progress/local.mk
 include src/link/local.mk
 include src/meet/local.mk

@@ -3,3 +3,4 @@ libcore_la_SOURCES += \
 	src/link/link.c \
 	src/link/link.h \
 	src/link/wire.h
+EXTRA_DIST += src/link/README

@@ -6,3 +6,4 @@ libcore_la_SOURCES += \
 	src/progress/engine.h \
 	src/progress/wait.c \
 	src/progress/wait.h
+EXTRA_DIST += src/progress/README

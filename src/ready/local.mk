@@ -5,3 +5,4 @@ libcore_la_SOURCES += \
 	src/ready/eset.h \
 	src/ready/poll.c \
 	src/ready/ready.h
+EXTRA_DIST += src/ready/README

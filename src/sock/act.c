@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "progress/wait.h"
+#include "ring/ring.h"
 
 const struct conn_watcher *conn_watcher;
 
@@ -104,8 +105,9 @@ static uint32_t pump(struct conn *c)
 	uint32_t acts = 0;
 
 	while ((left = ptx_pump(&c->tx, &from)) > 0) {
-		uint64_t at = from & mask, run = MIN(left, mask + 1 - at);
-		ssize_t n = sys_sendto(c->fd, c->tx_ring + at, run, MSG_DONTWAIT | MSG_NOSIGNAL);
+		size_t run = ring_run(mask, from, left);
+		ssize_t n = sys_sendto(c->fd, c->tx_ring + (from & mask), run,
+				       MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n == -EINTR)
 			continue;

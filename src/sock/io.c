@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ring/ring.h"
+
 int io_check(struct io *io)
 {
 	size_t total = 0;
@@ -105,15 +107,8 @@ void io_to_ring(const struct io *io, size_t skip, uint8_t *ring, uint64_t mask, 
 		len = MIN(len - skip, n);
 		skip = 0;
 		n -= len;
-		while (len) {
-			uint64_t off = at & mask;
-			size_t run = MIN(len, (size_t)(mask + 1 - off));
-
-			memcpy(ring + off, p, run);
-			at += run;
-			p += run;
-			len -= run;
-		}
+		ring_put(ring, mask, at, p, len);
+		at += len;
 	}
 }
 
@@ -132,14 +127,7 @@ void io_from_ring(const struct io *io, size_t skip, const uint8_t *ring, uint64_
 		len = MIN(len - skip, n);
 		skip = 0;
 		n -= len;
-		while (len) {
-			uint64_t off = at & mask;
-			size_t run = MIN(len, (size_t)(mask + 1 - off));
-
-			memcpy(p, ring + off, run);
-			at += run;
-			p += run;
-			len -= run;
-		}
+		ring_get(ring, mask, at, p, len);
+		at += len;
 	}
 }

@@ -30,3 +30,4 @@ libcore_la_SOURCES += \
 	src/sock/rx.c \
 	src/sock/sock.h \
 	src/sock/tx.c
+EXTRA_DIST += src/sock/README
