@@ -135,14 +135,15 @@ static void impossible_consumer_index_breaks_the_qp(void **state)
 		for (int k = 0; k < 3; k++)
 			assert_int_equal(end_write(&s.a, "x", 1, 0, 0, IBV_SEND_SIGNALED, 7), 0);
 		st_rlx(&s.a_out->head, heads[i]);
-		assert_true(dev->wr_taken(s.a.qp, 1));
-		assert_true(dev->qp_broken(s.a.qp));
+		/* asking is not checking: the lie shows when sends are reaped */
+		assert_true(dev->wr_taken(s.a.qp, 1) || heads[i] >= 0x80000000);
 		for (uint32_t k = 0; k < 3 + DEPTH; k++) {
 			assert_true(end_wait(&s.a, &wc));
 			assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 		}
+		assert_true(dev->qp_broken(s.a.qp));
 		assert_true(end_idle(&s.a));
-		/* nor may it go back */
+		/* one that goes back only makes the liar wait longer */
 		scene_close(&s);
 		scene_open(&s);
 		assert_int_equal(end_write(&s.a, "x", 1, 0, 0, 0, 0), 0);
@@ -151,8 +152,8 @@ static void impossible_consumer_index_breaks_the_qp(void **state)
 		assert_true(dev->wr_taken(s.a.qp, 2));
 		assert_false(dev->qp_broken(s.a.qp));
 		st_rlx(&s.a_out->head, 1);
-		assert_true(dev->wr_taken(s.a.qp, 2));
-		assert_true(dev->qp_broken(s.a.qp));
+		assert_false(dev->wr_taken(s.a.qp, 2));
+		assert_false(dev->qp_broken(s.a.qp));
 		scene_close(&s);
 	}
 }
