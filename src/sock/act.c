@@ -32,14 +32,23 @@ void conn_send(struct conn *c, enum wire_type type, uint16_t epoch, uint64_t a, 
 						       .epoch = epoch, .flags = flags, .a = a });
 }
 
-static void follow_state(struct conn *c)
+static void follow_tx(struct conn *c)
 {
-	bool tx = conn_tx_on_ring(c), rx = conn_rx_on_ring(c);
+	bool on = conn_tx_on_ring(c);
 
-	if (tx == c->reg_tx && rx == c->reg_rx)
+	if (on == c->reg_tx)
 		return;
-	c->reg_tx = tx;
-	c->reg_rx = rx;
+	c->reg_tx = on;
+	conn_watcher->moved(c);
+}
+
+static void follow_rx(struct conn *c)
+{
+	bool on = conn_rx_on_ring(c);
+
+	if (on == c->reg_rx)
+		return;
+	c->reg_rx = on;
 	conn_watcher->moved(c);
 }
 
@@ -145,7 +154,7 @@ void tx_act(struct conn *c, uint32_t acts)
 	while (acts) {
 		uint32_t more = 0;
 
-		follow_state(c);
+		follow_tx(c);
 		if ((acts & PA_SLOT) && c->tx_words)
 			slot_state_set(c->tx_words, ptx_slot_state(&c->tx));
 		if (acts & PA_SEND_SWITCH)
@@ -164,7 +173,7 @@ void tx_act(struct conn *c, uint32_t acts)
 		wake |= acts & PA_WAKE;
 		acts = more;
 	}
-	follow_state(c);
+	follow_tx(c);
 	if (wake) {
 		conn_watcher->event(c, EPOLLOUT);
 		wait_wake_ready();
@@ -256,7 +265,7 @@ static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 
 		if (acts & PA_ANSWER)
 			more |= prx_answer(&c->rx, wake_ok(c));
-		follow_state(c);
+		follow_rx(c);
 		rx_act_link(c, acts);
 		if (acts & (PA_ASK_TX | PA_RETREAT_TX))
 			rx_act_other(c, acts, other);
@@ -267,7 +276,7 @@ static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 		wake |= acts & PA_WAKE;
 		acts = more;
 	}
-	follow_state(c);
+	follow_rx(c);
 	if (conn_watch_wanted(c) != c->watch_events)
 		conn_todo(c, TODO_WATCH);
 	if (wake) {

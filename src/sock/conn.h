@@ -108,7 +108,7 @@ struct conn {
 	bool inherited;			/* came over a fork: never attaches */
 	bool counted;			/* in conns_total */
 	bool nodelay, cork;		/* the program's TCP_NODELAY and TCP_CORK */
-	bool reg_tx, reg_rx;		/* what the kernel registrations in epoll sets follow */
+	bool reg_tx, reg_rx;		/* what the kernel registrations in epoll sets follow; txl, rxl */
 	enum conn_meet meet;
 	enum reason why;		/* so far, for the final count */
 	uint64_t rcvtimeo_ns, sndtimeo_ns;	/* 0: none */

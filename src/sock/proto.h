@@ -38,7 +38,9 @@
  *     no byte is handed out after an end of stream.
  *  3. A record that has begun is finished before any other kernel byte of
  *     that direction (ptx_record() is non-NULL until it is out).
- *  4. Messages of another link or epoch than the current one are ignored.
+ *  4. state, e, P, C, finP and drop are stored whole (relaxed): predicates look
+ *     at them without the direction's lock and are asked again under it.
+ *  5. Messages of another link or epoch than the current one are ignored.
  */
 #ifndef SOCK_PROTO_H
 #define SOCK_PROTO_H

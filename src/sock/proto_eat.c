@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include <string.h>
+#include "base/atomic.h"
 #include "base/util.h"
 #include "sock/proto.h"
 #include "sock/proto_mut.h"
@@ -25,9 +26,9 @@ static uint32_t rx_released(const struct prx *rx)
 /* Out of the epoch: everything after this is raw. */
 static uint32_t rx_leave(struct prx *rx)
 {
-	rx->state = PRX_RAW;
+	st_rlx(&rx->state, PRX_RAW);
 	rx->have = 0;
-	rx->finP = PROTO_NO_FIN;
+	st_rlx(&rx->finP, PROTO_NO_FIN);
 	return PA_WAKE | rx_released(rx);
 }
 
@@ -44,7 +45,7 @@ static size_t eat_raw(struct prx *rx, const uint8_t *p, size_t n, struct prx_seg
 	seg->n = k;
 	seg->kind = dropping || rx->closed || rx->eof ? PSEG_DROP : PSEG_APP;
 	if (dropping) {
-		rx->drop -= k;
+		st_rlx(&rx->drop, rx->drop - k);
 		if (!rx->drop)
 			seg->act |= rx_released(rx) | PA_WAKE;
 	} else {
@@ -85,7 +86,7 @@ static void rx_turn_on(struct prx *rx, struct prx_seg *seg)
 	rx->have = 0;
 	rx->met = rx->e;
 	rx->since = 0;
-	rx->state = PRX_ON;
+	st_rlx(&rx->state, PRX_ON);
 	seg->kind = PSEG_RECORD;
 	seg->act |= PA_WAKE | rx_eof_check(rx);
 }
@@ -143,14 +144,14 @@ static void rx_record(struct prx *rx, struct prx_seg *seg)
 	if (prec_decode(&r, rx->rec) || r.e != rx->e || r.nonce != rx->nonce ||
 	    r.type == PREC_SWITCH ||
 	    (r.type == PREC_RESUME && !rx_resume_fits(rx, &r))) {
-		rx->state = PRX_ENDED;
+		st_rlx(&rx->state, PRX_ENDED);
 		rx->end_reset = true;
 		rx->Pb = rx->C;
 		seg->act |= PA_RESET | PA_BREAK_LINK | PA_WAKE;
 		return;
 	}
 	if (r.type == PREC_RESUME) {
-		rx->drop = rx->C - r.K;
+		st_rlx(&rx->drop, rx->C - r.K);
 		rx->left = r.P - r.K;
 		rx->since = 0;
 		seg->act |= rx_leave(rx);

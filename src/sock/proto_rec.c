@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
+#include "base/atomic.h"
 #include "sock/proto.h"
 #include "sock/proto_mut.h"
 

@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include <string.h>
+#include "base/atomic.h"
 #include "base/util.h"
 #include "sock/proto.h"
 #include "sock/proto_mut.h"
@@ -61,8 +62,8 @@ static uint32_t rx_refuse(struct prx *rx, uint16_t e)
 /* forget a note; nothing was promised */
 static uint32_t rx_forget(struct prx *rx)
 {
-	rx->state = PRX_RAW;
-	rx->finP = PROTO_NO_FIN;
+	st_rlx(&rx->state, PRX_RAW);
+	st_rlx(&rx->finP, PROTO_NO_FIN);
 	return PA_WAKE | (rx->link_up ? rx_refuse(rx, rx->e) : 0);
 }
 
@@ -81,17 +82,18 @@ static bool rx_may_note(const struct prx *rx, uint64_t N)
 
 static void rx_note(struct prx *rx, uint32_t link, uint16_t e, uint64_t N, uint8_t b0)
 {
-	rx->state = PRX_NOTED;
+	st_rlx(&rx->state, PRX_NOTED);
 	rx->link = link;
 	rx->link_up = rx->bind_up;
 	rx->shared = rx->bind_shared;
 	rx->nonce = rx->bind_nonce;
 	rx->window = rx->bind_window;
-	rx->e = e;
+	st_rlx(&rx->e, e);
 	rx->N = N;
 	rx->b0 = b0;
-	rx->C = rx->Pb = rx->credited = 0;
-	rx->finP = PROTO_NO_FIN;
+	st_rlx(&rx->C, 0);
+	rx->Pb = rx->credited = 0;
+	st_rlx(&rx->finP, PROTO_NO_FIN);
 	rx->have = 0;
 }
 
@@ -108,7 +110,7 @@ uint32_t prx_on_switch(struct prx *rx, uint32_t link, uint16_t e, uint64_t N, ui
 		return rx_refuse(rx, e);
 	rx_note(rx, link, e, N, b0);
 	if (MUT(DELAY)) {
-		rx->state = PRX_READY;
+		st_rlx(&rx->state, PRX_READY);
 		return PA_SEND_SWITCHED;
 	}
 	return rx->pos == N ? prx_answer(rx, wake_ok) : 0;
@@ -120,7 +122,7 @@ uint32_t prx_answer(struct prx *rx, bool wake_ok)
 		return PA_ILLEGAL;
 	if (!wake_ok)
 		return rx_forget(rx);
-	rx->state = PRX_READY;
+	st_rlx(&rx->state, PRX_READY);
 	return PA_SEND_SWITCHED;
 }
 
@@ -156,7 +158,7 @@ uint32_t prx_on_fin(struct prx *rx, uint32_t link, uint16_t e, uint64_t P)
 		return 0;
 	if (P != rx->Pb || rx->finP != PROTO_NO_FIN)
 		return PA_BREAK_LINK;
-	rx->finP = P;
+	st_rlx(&rx->finP, P);
 	return rx_eof_check(rx);
 }
 
@@ -213,7 +215,7 @@ uint32_t prx_consumed(struct prx *rx, uint64_t n)
 
 	if (n > prx_avail(rx, &from))
 		return PA_ILLEGAL;
-	rx->C += n;
+	st_rlx(&rx->C, rx->C + n);
 	if (rx->state != PRX_ON)
 		return 0;
 	if (rx->link_up && rx->C - rx->credited >= rx->window / 4)
@@ -300,10 +302,10 @@ void prx_on_krst(struct prx *rx)
 /* the rest of the stream is ring bytes [from, to), then EOF or ECONNRESET */
 static bool rx_end(struct prx *rx, uint64_t from, uint64_t to, bool reset)
 {
-	rx->state = PRX_ENDED;
+	st_rlx(&rx->state, PRX_ENDED);
 	rx->have = 0;
-	rx->drop = 0;
-	rx->C = from;
+	st_rlx(&rx->drop, 0);
+	st_rlx(&rx->C, from);
 	rx->Pb = to;
 	rx->end_reset = reset;
 	return true;

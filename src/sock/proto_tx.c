@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
+#include "base/atomic.h"
 #include "base/util.h"
 #include "sock/proto.h"
 #include "sock/proto_mut.h"
@@ -122,7 +123,7 @@ static uint32_t tx_pump_check(struct ptx *tx)
 
 	if (tx->state != PTX_PUMP || tx->rec_pend || tx->ps < tx->P)
 		return 0;
-	tx->state = PTX_RAW;
+	st_rlx(&tx->state, PTX_RAW);
 	act = tx_slot(tx) | tx_linger_restore(tx) | PA_WAKE;
 	if (tx->link_up)
 		act |= PA_SEND_UNBIND;
@@ -131,7 +132,7 @@ static uint32_t tx_pump_check(struct ptx *tx)
 
 static uint32_t tx_pump_begin(struct ptx *tx, uint64_t from, bool ab)
 {
-	tx->state = PTX_PUMP;
+	st_rlx(&tx->state, PTX_PUMP);
 	tx->ps = from;
 	tx->ab = ab;
 	tx->fin_sent = false;
@@ -186,14 +187,15 @@ uint32_t ptx_switch(struct ptx *tx, uint64_t N, uint8_t b0)
 {
 	if (!ptx_may_switch(tx) || N != tx->kc)
 		return PA_ILLEGAL;
-	tx->e++;
+	st_rlx(&tx->e, tx->e + 1);
 	tx->N = N;
 	tx->b0 = b0;
-	tx->P = tx->K = tx->ps = 0;
+	st_rlx(&tx->P, 0);
+	tx->K = tx->ps = 0;
 	tx->rel = false;
 	tx->ab = false;
 	tx->raw_after = false;
-	tx->state = PTX_SWITCHING;
+	st_rlx(&tx->state, PTX_SWITCHING);
 	return tx_linger_arm(tx) | PA_SEND_SWITCH;
 }
 
@@ -201,7 +203,7 @@ uint32_t ptx_put(struct ptx *tx, uint64_t n)
 {
 	if (n > ptx_room(tx))
 		return PA_ILLEGAL;
-	tx->P += n;
+	st_rlx(&tx->P, tx->P + n);
 	/* the next byte would not fit 48 bits: a new epoch counts from 0 */
 	return tx->P == PROTO_COUNT_MAX ? tx_retreat(tx) : 0;
 }
@@ -253,7 +255,7 @@ uint32_t ptx_on_switched(struct ptx *tx, uint32_t link, uint16_t e)
 		return PA_BREAK_LINK;
 	if (tx->state != PTX_SWITCHING)
 		return 0;
-	tx->state = PTX_ON;
+	st_rlx(&tx->state, PTX_ON);
 	tx->rec_pend |= 1u << PREC_SWITCH;
 	if (tx->ask)
 		tx->rec_pend |= 1u << PREC_REQUEST;
@@ -320,7 +322,7 @@ uint32_t ptx_on_closing(struct ptx *tx, uint32_t link, uint16_t e, uint64_t C)
 		act |= tx_slot(tx);
 	if (MUT(QUIET_RESUME) && tx->state == PTX_ON)
 		tx->ab = true;
-	tx->state = PTX_QUIET;
+	st_rlx(&tx->state, PTX_QUIET);
 	if (!MUT(QUIET_RESUME))
 		tx->rec_pend = tx->rec_cur = tx->rec_done = 0;
 	return act | tx_shut_wr(tx);
