@@ -202,6 +202,7 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 	if (!(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))) {
 		parse_raw(c, &(struct iovec){ (void *)1, (size_t)n }, 1, (size_t)n);
 		count(CNT_tcp_rx_bytes, (uint64_t)n);
+		conn_warm(c);		/* one that mostly reads is worth a ring as well */
 	}
 	return n;
 }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * sendfile.c - a file's bytes into a connection
+ *
+ * While the direction is the kernel's, the kernel's own sendfile, in pieces
+ * where it may block (or a switch would never find a gap); what it sent of the
+ * first bytes of the stream is read again, for the proof wants to have seen
+ * them.  On the ring, and where a switch is due, through a buffer and
+ * sock_send(); the file's position moves by what was taken.
+ */
+#define _GNU_SOURCE
+#include <sys/sendfile.h>
+
+#include "base/counters.h"
+#include "base/sys.h"
+#include "sock/bind.h"
+#include "sock/calls.h"
+#include "sock/fdtab.h"
+#include "sock/io.h"
+#include "sock/sock.h"
+
+#define BUFFER	65536
+
+/* Where the file is read next. */
+static off_t position(int in, const off_t *off)
+{
+	return off ? *off : sys3(SYS_lseek, in, 0, SEEK_CUR);
+}
+
+/* The first bytes of the n that have gone.  Return: how many of them are in buf; 0: unknown. */
+static size_t read_again(int in, const off_t *off, size_t n, void *buf, size_t max)
+{
+	off_t at = position(in, off);
+	size_t want = MIN(n, max);
+
+	if (at < (off_t)n)
+		return 0;
+	ssize_t got = sys4(SYS_pread64, in, buf, want, at - (off_t)n);
+	return got == (ssize_t)want ? want : 0;
+}
+
+/* txl held, and dropped here.  Return: bytes or -errno. */
+static ssize_t by_kernel(struct conn *c, int out, int in, off_t *off, size_t n)
+{
+	uint8_t buf[PREFIX_BYTES];
+	uint32_t gen = c->gen;
+	bool first = c->tx_prefix.state == PREFIX_RAW && bind_enabled();
+	size_t head = 0;
+
+	bool alone = tx_kernel_begin(c);
+	ssize_t r = real.sendfile(out, in, off, n);
+	if (r < 0)
+		r = -errno;
+	if (r > 0 && first)
+		head = read_again(in, off, (size_t)r, buf, sizeof(buf));
+	tx_kernel_end(c, gen, alone, head ? buf : NULL, head, r > 0 ? (size_t)r : 0);
+	return r;
+}
+
+/* Return: bytes or -errno; -ESPIPE: the file has no position. */
+static ssize_t by_buffer(int out, int in, off_t *off, size_t n)
+{
+	char buf[BUFFER];
+	off_t at = position(in, off);
+
+	if (at < 0)
+		return off ? -EINVAL : at;
+	ssize_t got = sys4(SYS_pread64, in, buf, MIN(n, sizeof(buf)), at);
+	if (got <= 0)
+		return got;
+	ssize_t put = sock_send(out, buf, (size_t)got, 0);
+	if (put <= 0)
+		return put;
+	if (off)
+		*off = at + put;
+	else
+		sys3(SYS_lseek, in, at + put, SEEK_SET);
+	return put;
+}
+
+/* One piece of *want bytes at most; says in *want what was tried.  Return: bytes or -errno. */
+static ssize_t piece(int out, int in, off_t *off, size_t *want)
+{
+	struct conn *c = conn_lock_tx(out);
+	ssize_t r;
+
+	if (!c || !c->established) {
+		if (c)
+			lock_drop(&c->txl);
+		r = real.sendfile(out, in, off, *want);
+		return r < 0 ? -errno : r;
+	}
+	if (!tx_for_ring(c)) {
+		if (!c->nonblock)
+			*want = MIN(*want, (size_t)CONN_PIECE);
+		return by_kernel(c, out, in, off, *want);
+	}
+	lock_drop(&c->txl);
+	*want = MIN(*want, (size_t)BUFFER);
+	return by_buffer(out, in, off, *want);
+}
+
+ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
+{
+	size_t done = 0, want;
+	ssize_t r;
+
+	do {
+		want = n - done;
+		r = piece(out, in, off, &want);
+		if (r == -ESPIPE && fdtab_conn(out)) {
+			kernel_only(out, true, false, REASON_OPTION);
+			r = piece(out, in, off, &want);
+		}
+		if (r < 0)
+			return done ? (ssize_t)done : r;
+		done += (size_t)r;
+	} while (r && (size_t)r == want && done < n);
+	return (ssize_t)done;
+}
