@@ -13,7 +13,6 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/sendfile.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
@@ -23,6 +22,7 @@
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/calls.h"
 #include "sock/fdtab.h"
 #include "sock/io.h"
 #include "sock/sock.h"
@@ -189,11 +189,7 @@ static bool raw_ready(struct wait *w)
 		(!r->rx || (!conn_rx_on_ring(r->c) && !ld_rlx(&r->c->rx.drop))));
 }
 
-/*
- * Take directions of fd back to the kernel and keep them there.  Bounded; a
- * peer that does not give its direction back leaves the call to the kernel.
- */
-static void kernel_only(int fd, bool tx, bool rx, enum reason why)
+void kernel_only(int fd, bool tx, bool rx, enum reason why)
 {
 	struct conn *c = conn_lock_both(fd);
 
@@ -216,73 +212,6 @@ static void kernel_only(int fd, bool tx, bool rx, enum reason why)
 void sock_foreign(int fd, enum reason why)
 {
 	kernel_only(fd, true, true, why == REASON_NONE ? REASON_FOREIGN_IO : why);
-}
-
-static bool tx_blocks(int fd)
-{
-	struct conn *c = fdtab_conn(fd);
-
-	return c && !c->nonblock;
-}
-
-/*
- * On the ring: through a buffer.  What could not be written is put back into
- * the file's position, or lost from *off, as if it had never been read.
- */
-ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
-{
-	char buf[65536];
-	size_t done = 0;
-	off_t at = off ? *off : sys3(SYS_lseek, in, 0, SEEK_CUR);
-
-	if (at < 0 || !fdtab_conn(out) || !conn_tx_on_ring(fdtab_conn(out))) {
-		ssize_t r = real.sendfile(out, in, off, n);
-
-		/* the kernel moved bytes that we have not seen */
-		if (r < 0)
-			return -errno;
-		sock_kernel_sent(out, (size_t)r);
-		return r;
-	}
-	while (done < n) {
-		ssize_t got = sys4(SYS_pread64, in, buf, MIN(n - done, sizeof(buf)), at);
-
-		if (got <= 0) {
-			if (got < 0 && !done)
-				return got;
-			break;
-		}
-		ssize_t put = sock_send(out, buf, (size_t)got, 0);
-		if (put < 0) {
-			if (!done)
-				return put;
-			break;
-		}
-		done += (size_t)put;
-		at += put;
-		if (put < got && !tx_blocks(out))
-			break;
-	}
-	if (off)
-		*off = at;
-	else
-		sys3(SYS_lseek, in, at, SEEK_SET);
-	return (ssize_t)done;
-}
-
-void sock_kernel_sent(int fd, size_t n)
-{
-	struct conn *c = conn_lock_tx(fd);
-
-	if (!c)
-		return;
-	if (c->established && n) {
-		if (c->tx_prefix.state == PREFIX_RAW)
-			prefix_fini(&c->tx_prefix, &conn_prefix_pool);
-		ptx_kernel_wrote(&c->tx, n);
-		count(CNT_tcp_tx_bytes, n);
-	}
-	lock_drop(&c->txl);
 }
 
 ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, unsigned flags)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* calls.h - hooks of the room above into process.c, and conn.c's part of a fork */
+/* calls.h - what the files of this room owe each other */
 #ifndef SOCK_CALLS_H
 #define SOCK_CALLS_H
+
+#include <stdbool.h>
+
+#include "base/reasons.h"
 
 /* Set by the readiness room before process_start(). */
 struct process_hooks {
@@ -15,5 +19,11 @@ extern const struct process_hooks *process_hooks;
 void conn_fork_prepare(void);
 void conn_fork_parent(void);
 void conn_fork_child(void);
+
+/*
+ * Take directions of fd back to the kernel and keep them there.  Bounded; a
+ * peer that does not give its direction back leaves the call to the kernel.
+ */
+void kernel_only(int fd, bool tx, bool rx, enum reason why);
 
 #endif

@@ -51,6 +51,18 @@ void io_from_ring(const struct io *io, size_t skip, const uint8_t *ring, uint64_
 /* One byte of the vector. */
 uint8_t io_byte(const struct io *io, size_t skip);
 
+/*
+ * Around a kernel call that moves bytes of ours without tx_run(): begin with
+ * txl held (given away), end without.  head: the first bytes that went, n in
+ * all, alone what begin() said; NULL when they are not known.
+ */
+bool tx_kernel_begin(struct conn *c);
+void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, size_t nhead,
+		   size_t n);
+
+/* Would the next write go to the ring, or try to?  txl held. */
+bool tx_for_ring(struct conn *c);
+
 /* Is this bind worth a try, or the peer's GRANT?  Cheap; a lock of c held. */
 void conn_warm(struct conn *c);
 

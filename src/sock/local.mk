@@ -28,6 +28,7 @@ libcore_la_SOURCES += \
 	src/sock/proto_shm.h \
 	src/sock/proto_tx.c \
 	src/sock/rx.c \
+	src/sock/sendfile.c \
 	src/sock/sock.h \
 	src/sock/tx.c
 EXTRA_DIST += src/sock/README

@@ -43,8 +43,6 @@ int sock_listen(int fd, int backlog);
 int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool is_accept4);
 /* used past the library from now on (stdio, aio, raw system calls) */
 void sock_foreign(int fd, enum reason why);
-/* n bytes of fd's sending direction went to the kernel outside tx_run() */
-void sock_kernel_sent(int fd, size_t n);
 
 /*
  * life: always called while the library is on.  sock_created() hears of every

@@ -98,8 +98,38 @@ static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 	return n;
 }
 
+bool tx_kernel_begin(struct conn *c)
+{
+	bool alone = c->tx_inside++ == 0;
+
+	lock_drop(&c->txl);
+	return alone;
+}
+
+void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, size_t nhead,
+		   size_t n)
+{
+	lock_take(&c->txl);
+	if (c->gen == gen) {
+		c->tx_inside--;
+		if (n && c->tx_prefix.state == PREFIX_RAW) {
+			if (head && alone && c->tx_inside == 0)
+				prefix_add(&c->tx_prefix, &conn_prefix_pool, head, nhead, c->tx.kc);
+			else
+				prefix_fini(&c->tx_prefix, &conn_prefix_pool);
+		}
+		ptx_kernel_wrote(&c->tx, n);
+		count(CNT_tcp_tx_bytes, n);
+		if (c->tx_calls != UINT32_MAX)
+			c->tx_calls++;
+		conn_warm(c);
+	}
+	lock_drop(&c->txl);
+}
+
 /* ------------------------------------------------------------- the ring -- */
 
+static void tx_ask_credit(struct conn *c);
 static void tx_want_credit(struct conn *c);
 
 static bool tx_in_ring(const struct conn *c)
@@ -157,6 +187,9 @@ static size_t tx_put(struct conn *c, struct io *io)
 		tx_act(c, acts);
 	count(CNT_ring_tx_bytes, n);
 	count(CNT_ring_tx_msgs, 1);
+	/* whoever waits for OUT now was never told EAGAIN: ask before he sleeps */
+	if (unlikely(c->nonblock && tx_in_ring(c) && !conn_ring_writable(c)))
+		tx_ask_credit(c);
 	return n;
 }
 
@@ -175,18 +208,32 @@ void tx_credit_came(struct conn *c)
 }
 
 /* A writer is about to sleep, or was told EAGAIN: the reader's credit shall wake us. */
-static void tx_want_credit(struct conn *c)
+static void tx_ask_credit(struct conn *c)
 {
 	c->tx_blocked = true;
 	if (!c->tx_wanted) {
 		c->tx_wanted = true;
 		conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
 	}
+}
+
+/* ... and if none comes for long, the reader has stopped. */
+static void tx_want_credit(struct conn *c)
+{
+	tx_ask_credit(c);
 	if (!c->tx_progress_ns) {
 		c->tx_progress_ns = clock_ns();
 		if (!ld_rlx(&c->timer_armed))
 			conn_todo(c, TODO_TIMER);
 	}
+}
+
+/* Somebody waits for OUT without having met a full ring in a write.  txl held. */
+void tx_out_awaited(struct conn *c)
+{
+	if (!tx_in_ring(c) || conn_ring_writable(c))
+		return;
+	tx_want_credit(c);
 }
 
 /* An attach came to nothing: the next one wants more traffic first.  txl held. */
@@ -242,12 +289,21 @@ static int kernel_count(const struct conn *c, uint64_t *n)
 	return -EAGAIN;
 }
 
-static bool may_switch(struct conn *c, const struct io *io)
+static bool switchable(struct conn *c)
 {
 	return c->meet == MEET_BOUND && c->tx_granted && c->tx_inside == 0 && !c->tx_stuck &&
-	       !c->tx_shut && io->done < io->total && c->tx.kc >= c->tx_retry_bytes &&
-	       !(io->flags & ~TX_FLAGS_OK) && !c->rx.want && c->link->state == LINK_UP &&
-	       ptx_may_switch(&c->tx);
+	       !c->tx_shut && c->tx.kc >= c->tx_retry_bytes && !c->rx.want &&
+	       c->link->state == LINK_UP && ptx_may_switch(&c->tx);
+}
+
+bool tx_for_ring(struct conn *c)
+{
+	return conn_tx_on_ring(c) || switchable(c);
+}
+
+static bool may_switch(struct conn *c, const struct io *io)
+{
+	return io->done < io->total && !(io->flags & ~TX_FLAGS_OK) && switchable(c);
 }
 
 /* Return: true when writes go to the ring from now on. */
