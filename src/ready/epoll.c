@@ -135,6 +135,8 @@ static int collect(struct eset *s, struct epoll_event *ev, int max)
 		uint32_t m = conn_ring_events(e->conn) & (e->events | EPOLLERR | EPOLLHUP);
 
 		eset_pop(e);
+		if (e->events & EPOLLOUT && !(m & EPOLLOUT) && !e->disabled)
+			conn_out_awaited(e->conn);
 		if (!m || e->disabled)
 			continue;
 		ev[n++] = (struct epoll_event){ .events = m, .data.u64 = e->data };

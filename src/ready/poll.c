@@ -148,6 +148,18 @@ static void kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
 	}
 }
 
+static void out_awaited(const struct pollfd *fds, nfds_t n)
+{
+	guard_enter();
+	for (nfds_t i = 0; i < n; i++) {
+		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
+
+		if (c && fds[i].events & OUT_BITS)
+			conn_out_awaited(c);
+	}
+	guard_exit();
+}
+
 static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n)
 {
 	int count = 0;
@@ -198,6 +210,7 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 		}
 		if (ready)
 			return report(fds, k, n);
+		out_awaited(fds, n);
 		int err = wait_run(&pw.w);
 		if (err == -ETIMEDOUT)
 			return report(fds, k, n);

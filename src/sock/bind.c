@@ -911,6 +911,11 @@ static void conn_work(struct bg_work *w)
 		conn_watch_update(c);
 		conn_unlock_both(c);
 	}
+	if (todo & TODO_OUT) {
+		lock_take(&c->txl);
+		tx_out_awaited(c);
+		lock_drop(&c->txl);
+	}
 	if (todo & TODO_TIMER) {
 		uint64_t at = next_deadline(c);
 

@@ -33,6 +33,7 @@ void bind_forget_all(void);
 /* tx.c */
 void tx_backoff(struct conn *c);
 void tx_credit_came(struct conn *c);
+void tx_out_awaited(struct conn *c);
 bool tx_stalled(struct conn *c, uint64_t now);
 
 /* end.c, background thread */

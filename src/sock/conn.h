@@ -154,6 +154,7 @@ enum conn_todo {
 	TODO_CLOSE	= 1u << 4,	/* the program has closed it */
 	TODO_TIMER	= 1u << 5,	/* a deadline is to be watched: full ring, fault injection */
 	TODO_LISTEN	= 1u << 6,	/* hold a name for the port (a listener) */
+	TODO_OUT	= 1u << 7,	/* a full ring, and somebody waits for OUT */
 };
 
 /* ---- life (conn.c) ---- */
@@ -264,6 +265,16 @@ static inline bool conn_ring_writable(const struct conn *c)
 	if (s != PTX_SWITCHING && s != PTX_ON)
 		return true;
 	return conn_ring_room(c) >= (1ull << c->tx_wlog) / 4;
+}
+
+/* A wait for OUT begins.  Inside a guard; any lock but post_lock may be held. */
+static inline void conn_out_awaited(struct conn *c)
+{
+	uint8_t s = ld_rlx(&c->tx.state);
+
+	if (unlikely((s == PTX_SWITCHING || s == PTX_ON) && !conn_ring_writable(c) &&
+		     !ld_rlx(&c->tx_progress_ns)))
+		conn_todo(c, TODO_OUT);
 }
 
 #endif
