@@ -24,6 +24,7 @@
 
 #define BG_TICK_MS	4
 #define BG_IDLE_TICKS	5
+#define ARM_TRIES	4
 #define EVENTS		32
 #define STACK_BYTES	(256 * 1024)
 
@@ -178,15 +179,16 @@ static bool park(void)
 	fence_full();	/* pairs with bg_unpark() */
 	if (wait_has_leader())
 		return true;
-	if (engine_up()) {
-		watch_channel();
+	if (!engine_up())
+		return true;
+	watch_channel();
+	for (int i = 0; i < ARM_TRIES; i++) {
 		engine_arm();
-		if (engine_poll_all() > 0) {
-			st_rlx(&bg_parked, 0);
-			return false;
-		}
+		if (engine_poll_all() == 0)
+			return true;
 	}
-	return true;
+	st_rlx(&bg_parked, 0);
+	return false;
 }
 
 static int timeout_ms(bool parked)
@@ -204,10 +206,26 @@ static int timeout_ms(bool parked)
 	return ms;
 }
 
+/*
+ * Take completions as the thread that is there for it.  Return: true when
+ * nobody else has taken any since the last look, so that a tick would be the
+ * only way for the next one to be seen.
+ */
+static bool take_alone(uint32_t *seen, uint32_t *idle)
+{
+	uint32_t before = ld_rlx(&engine.active);
+	bool mine = engine_poll() > 0;
+	bool others = before != *seen;
+
+	*seen = ld_rlx(&engine.active);
+	*idle = mine || others ? 0 : *idle + 1;
+	return mine && !others;
+}
+
 static void loop(void)
 {
 	uint32_t seen = 0, idle = 0;
-	bool parked = false;
+	bool parked = false, alone = true;
 
 	in_loop = true;
 	while (!ld_acq(&stopping)) {
@@ -222,11 +240,11 @@ static void loop(void)
 		nfetched = 0;
 		run_queue();
 		run_timers();
-		engine_poll();
-		uint32_t active = ld_rlx(&engine.active);
-		idle = active == seen ? idle + 1 : 0;
-		seen = active;
-		parked = (!engine_up() || idle >= BG_IDLE_TICKS) && park();
+		if (take_alone(&seen, &idle))
+			alone = true;
+		else if (!idle)
+			alone = false;
+		parked = (!engine_up() || alone || idle >= BG_IDLE_TICKS) && park();
 		if (!parked && idle >= BG_IDLE_TICKS)
 			idle = 0;
 	}

@@ -9,7 +9,7 @@
  * Ticks: while the CQ is disarmed and the engine was active since the last
  * look, it polls the CQ every BG_TICK_MS.  When nothing moved for BG_IDLE_TICKS
  * it arms the CQ and sleeps on the channel itself, if no thread of the program
- * leads ("parked").  bg_unpark() is called by a leader that has slept: one
+ * leads ("parked"); at once when it is the only one to take completions.  bg_unpark() is called by a leader that has slept: one
  * event fd write if the thread is parked, nothing otherwise.
  */
 #ifndef PROGRESS_BG_H
