@@ -56,8 +56,10 @@ static bool answer_ready;
 static uint8_t key[PROOF_KEY_BYTES];
 static size_t keylen;
 
+/* processes met at a port, in the order of serial; several share a listener */
 static struct hint {
 	uint16_t family, port;
+	uint32_t serial;
 	uint64_t instance;
 } hints[HINTS];
 
@@ -274,6 +276,7 @@ static void meet_later(struct conn *c, enum reason why)
 	if (c->meet != MEET_OVER) {
 		c->why = why;
 		c->meet = MEET_IDLE;
+		c->hint_tried = 0;
 		c->meet_calls = MAX(2 * c->tx_calls, WARM_CALLS);
 		c->meet_bytes = MAX(2 * c->tx.kc, (uint64_t)WARM_BYTES);
 	}
@@ -446,6 +449,7 @@ static void bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_s
 	prx_bind(&c->rx, l->id, true, c->rec_nonce, rx_window);
 	c->meet = MEET_BOUND;
 	c->meet_tries = 0;
+	c->hint_tried = 0;
 	c->ever_bound = true;
 	c->why = REASON_CLOSED_FIRST;
 	log_info("fd %d bound: link %u slot %u peer %u", c->fd, l->id, slot, peer_slot);
@@ -453,16 +457,32 @@ static void bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_s
 
 static void hint_set(const struct meet_tuple *t, uint64_t instance)
 {
-	struct hint *h = &hints[(t->rport + (t->family == AF_INET6)) % HINTS];
+	static unsigned next;
+	static uint32_t serial;
 
-	*h = (struct hint){ t->family, t->rport, instance };
+	for (int i = 0; i < HINTS; i++)
+		if (hints[i].family == t->family && hints[i].port == t->rport &&
+		    hints[i].instance == instance)
+			return;
+	hints[next++ % HINTS] = (struct hint){ t->family, t->rport, ++serial, instance };
 }
 
-static uint64_t hint_get(const struct meet_tuple *t)
+/* The next one that c has not tried: the oldest first.  0: none. */
+static uint64_t hint_next(struct conn *c)
 {
-	struct hint *h = &hints[(t->rport + (t->family == AF_INET6)) % HINTS];
+	const struct hint *best = NULL;
 
-	return h->family == t->family && h->port == t->rport ? h->instance : 0;
+	for (int i = 0; i < HINTS; i++) {
+		const struct hint *h = &hints[i];
+
+		if (h->family == c->tuple.family && h->port == c->tuple.rport &&
+		    h->serial > c->hint_tried && (!best || h->serial < best->serial))
+			best = h;
+	}
+	if (!best)
+		return 0;
+	c->hint_tried = best->serial;
+	return best->instance;
 }
 
 /* BIND on an existing link.  Return: 0, -ENOSPC no slot, other: no proof to give. */
@@ -639,6 +659,23 @@ static void listen_for(struct conn *l)
 
 static void met(struct conn *c, struct link *l, enum reason why);
 
+/* BIND on a link to somebody met at this port before; else ask whose c is. */
+static void try_known(struct conn *c)
+{
+	uint64_t inst;
+
+	c->bind_asked = false;
+	while ((inst = hint_next(c)) != 0) {
+		lock_take(&engine.poll_lock);
+		struct link *l = link_by_instance(inst, true);
+		lock_drop(&engine.poll_lock);
+		if (l && l->peer_uid == c->peer_uid && send_bind(c, l) == 0)
+			return;
+	}
+	set_meet(c, MEET_ASKING);
+	hello_ask(c, c->peer_uid, met);
+}
+
 static void meet_begin(struct conn *c)
 {
 	struct diag_result r = { 0 };
@@ -670,14 +707,7 @@ static void meet_begin(struct conn *c)
 		give_up(c, REASON_OWNER_UNKNOWN);
 	} else {
 		c->peer_uid = r.uid;
-		uint64_t inst = hint_get(&c->tuple);
-		lock_take(&engine.poll_lock);
-		struct link *l = inst ? link_by_instance(inst, true) : NULL;
-		lock_drop(&engine.poll_lock);
-		if (l && l->peer_uid == r.uid && send_bind(c, l) == 0)
-			return;
-		set_meet(c, MEET_ASKING);
-		hello_ask(c, r.uid, met);
+		try_known(c);
 	}
 }
 
@@ -694,6 +724,7 @@ static void met(struct conn *c, struct link *l, enum reason why)
 		return;
 	}
 	hint_set(&c->tuple, l->peer_instance);
+	c->bind_asked = true;
 	int err = send_bind(c, l);
 	if (err == -ENOSPC)
 		meet_again(c, 100);
@@ -742,13 +773,10 @@ static void on_not_bound(struct link *l, struct conn *c, const struct wire_msg *
 		return;
 	unbind(c);
 	if (m->type == WIRE_LATER) {
+		c->hint_tried = 0;
 		meet_again(c, RETRY_MS);
-		return;
-	}
-	if (hint_get(&c->tuple) == l->peer_instance && !c->meet_tries) {
-		c->meet_tries++;
-		set_meet(c, MEET_ASKING);
-		hello_ask(c, c->peer_uid, met);
+	} else if (!c->bind_asked) {
+		try_known(c);
 	} else {
 		meet_later(c, REASON_PEER_UNPROVEN);
 	}

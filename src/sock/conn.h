@@ -125,6 +125,8 @@ struct conn {
 	uint32_t peer_uid;		/* whose the other end is, says the kernel */
 	uint64_t bind_ns;		/* when BIND went out */
 	uint32_t meet_tries;
+	uint32_t hint_tried;		/* serial of the last known process tried */
+	bool bind_asked;		/* the link of this BIND is one that said "mine" */
 	bool peer_gone;			/* the peer's RESET came: no more attach on this slot */
 	bool linger0;			/* SO_LINGER {1,0} is set */
 	bool end_begun;
