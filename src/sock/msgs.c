@@ -14,6 +14,7 @@
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/io.h"
 
 static bool all_quiet(struct conn *c)
 {
@@ -35,6 +36,9 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 				     c->rx_granted && !c->closing, all_quiet(c));
 		break;
 	case WIRE_FIN:
+		if (m->epoch == c->rx.e && c->rx.state != PRX_RAW &&
+		    c->rx.state != PRX_ENDED && !rx_look(c))
+			break;
 		acts = prx_on_fin(&c->rx, l->id, m->epoch, m->a) | PA_WAKE;
 		break;
 	case WIRE_UNBIND:

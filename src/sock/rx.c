@@ -37,7 +37,7 @@ static bool rx_blocking(const struct conn *c, const struct io *io)
 /* ------------------------------------------------------------- the ring -- */
 
 /* Look at the peer's P; rxl held.  false: it told nonsense. */
-static bool rx_look(struct conn *c)
+bool rx_look(struct conn *c)
 {
 	uint64_t w = ld_acq(&c->rx_words->p);	/* pairs with slot_publish(): bytes before P */
 	uint64_t P = slot_p_count(w);
