@@ -152,11 +152,12 @@ static void run_timers(void)
 
 static void channel_event(struct bg_src *s, uint32_t events)
 {
-	engine.rnic->ops->channel_drain(engine.channel);
-	if (wait_has_leader()) {
+	if (wait_has_leader()) {	/* the event is the leader's */
 		bg_unwatch(&channel_src);
 		channel_watched = false;
+		return;
 	}
+	engine.rnic->ops->channel_drain(engine.channel);
 }
 
 static void watch_channel(void)
@@ -169,19 +170,19 @@ static void watch_channel(void)
 }
 
 /*
- * Nothing moved for a while: sleep without a tick.  With a leader asleep on
- * the channel there is nothing to do; without one this thread is the sleeper
- * of last resort: arm, look once more.  Return: true when parked.
+ * Nothing moved for a while: sleep without a tick.  Without a leader this
+ * thread is the sleeper of last resort.  With one it arms the CQ all the same:
+ * it may have drained the event that the leader's arming had raised (a leader
+ * can come between the two lines of channel_event()).  Return: true when parked.
  */
 static bool park(void)
 {
 	st_rlx(&bg_parked, 1);
 	fence_full();	/* pairs with bg_unpark() */
-	if (wait_has_leader())
-		return true;
 	if (!engine_up())
 		return true;
-	watch_channel();
+	if (!wait_has_leader())
+		watch_channel();
 	for (int i = 0; i < ARM_TRIES; i++) {
 		engine_arm();
 		if (engine_poll_all() == 0)
