@@ -158,6 +158,7 @@ static void channel_event(struct bg_src *s, uint32_t events)
 		return;
 	}
 	engine.rnic->ops->channel_drain(engine.channel);
+	wait_nudge_leader();
 }
 
 static void watch_channel(void)

@@ -177,6 +177,17 @@ bool wait_has_leader(void)
 	return ld_rlx(&leader) != NULL;
 }
 
+void wait_nudge_leader(void)
+{
+	fence_full();	/* pairs with join(): who leads by now arms after this, or is seen */
+	if (!wait_has_leader())
+		return;
+	lock_take(&sleep_lock);
+	if (leader)
+		wake(leader);
+	lock_drop(&sleep_lock);
+}
+
 /* Join the sleepers; the first one without a leader leads. */
 static bool join(struct wait *w)
 {

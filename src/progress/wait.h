@@ -70,6 +70,12 @@ static inline void wait_wake_ready(void)
 /* Is a thread asleep on the completion channel? */
 bool wait_has_leader(void);
 
+/*
+ * The channel's event was taken by somebody else: a leader that sleeps on it
+ * may have missed it and must arm again.
+ */
+void wait_nudge_leader(void);
+
 void wait_forget(void);
 
 #endif
