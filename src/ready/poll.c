@@ -141,6 +141,8 @@ static void kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
 		k[i] = (struct pollfd){ fds[i].fd, fds[i].events, 0 };
 		if (!c)
 			continue;
+		if (!ld_rlx(&c->rx_waited))
+			st_rlx(&c->rx_waited, true);
 		if (conn_rx_on_ring(c))
 			k[i].events &= (short)~IN_BITS;
 		if (conn_tx_on_ring(c))

@@ -37,7 +37,7 @@
 #include "sock/io.h"
 #include "sock/msgs.h"
 
-#define WARM_CALLS	6u
+#define WARM_CALLS	4u
 #define WARM_BYTES	(32u * 1024)
 #define EAGER_CALLS	1u
 #define RETRY_MS	3
