@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "progress/wait.h"
+#include "sock/io.h"
 #include "ring/ring.h"
 
 const struct conn_watcher *conn_watcher;
@@ -323,6 +324,10 @@ static void feed(struct conn *c, const uint8_t *p, size_t n)
 {
 	while (n) {
 		struct prx_seg seg;
+
+		/* RESUME is judged by how far the ring and its window have come */
+		if (c->rx.state == PRX_ON && c->rx_words)
+			rx_look(c);
 		size_t used = prx_eat(&c->rx, p, n, &seg);
 
 		if (seg.kind == PSEG_RECORD)
