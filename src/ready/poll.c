@@ -110,8 +110,15 @@ static int plain_poll(enum call_id call, struct pollfd *fds, nfds_t n,
 struct poll_waiter {
 	struct wait w;
 	const struct pollfd *fds;
+	const struct pollfd *k;		/* what the kernel is asked about instead */
 	nfds_t n;
 };
+
+/* Which bits of a descriptor the ring answers now. */
+static short ring_bits(const struct conn *c)
+{
+	return (short)((conn_rx_on_ring(c) ? IN_BITS : 0) | (conn_tx_on_ring(c) ? OUT_BITS : 0));
+}
 
 static short ring_revents(const struct pollfd *p)
 {
@@ -122,12 +129,20 @@ static short ring_revents(const struct pollfd *p)
 	return (short)(conn_ring_events(c) & ((uint16_t)p->events | POLLERR | POLLHUP));
 }
 
+/* A direction has gone back to the kernel, which is not asked about it. */
+static bool view_stale(const struct pollfd *p, const struct pollfd *k)
+{
+	const struct conn *c = p->fd >= 0 ? fdtab_conn(p->fd) : NULL;
+
+	return c && (p->events & ~k->events & ~ring_bits(c) & (IN_BITS | OUT_BITS));
+}
+
 static bool poll_ready(struct wait *w)
 {
 	struct poll_waiter *pw = container_of(w, struct poll_waiter, w);
 
 	for (nfds_t i = 0; i < pw->n; i++)
-		if (ring_revents(&pw->fds[i]))
+		if (ring_revents(&pw->fds[i]) || view_stale(&pw->fds[i], &pw->k[i]))
 			return true;
 	return false;
 }
@@ -143,10 +158,7 @@ static void kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
 			continue;
 		if (!ld_rlx(&c->rx_waited))
 			st_rlx(&c->rx_waited, true);
-		if (conn_rx_on_ring(c))
-			k[i].events &= (short)~IN_BITS;
-		if (conn_tx_on_ring(c))
-			k[i].events &= (short)~OUT_BITS;
+		k[i].events &= (short)~ring_bits(c);
 	}
 }
 
@@ -194,6 +206,7 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 			.w = { .ready = poll_ready, .deadline_ns = deadline, .kfds = k,
 			       .nkfds = n, .mask = mask },
 			.fds = fds,
+			.k = k,
 			.n = n,
 		};
 
@@ -208,17 +221,19 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 
 			if (r < 0 && !ready)
 				return r;
-			return report(fds, k, n);
 		}
+		int count = report(fds, k, n);
+		if (count || deadline == 0)
+			return count;
 		if (ready)
-			return report(fds, k, n);
+			continue;	/* what made it ready has just moved to the kernel */
 		out_awaited(fds, n);
 		int err = wait_run(&pw.w);
 		if (err == -ETIMEDOUT)
 			return report(fds, k, n);
 		if (err)
 			return err;
-		int count = report(fds, k, n);
+		count = report(fds, k, n);
 		if (count)
 			return count;
 	}
