@@ -279,8 +279,16 @@ struct rx_wait {
 	struct conn *c;
 	uint32_t gen;
 	uint8_t state;
-	uint64_t have;
+	bool kernel;		/* the kernel socket is slept on as well */
 };
+
+/* Where bytes may come from while this thread waits. */
+static bool kernel_too(const struct conn *c)
+{
+	uint8_t s = ld_rlx(&c->rx.state);
+
+	return (s == PRX_RAW || s == PRX_NOTED) && ld_rlx(&c->rx.drop) == 0;
+}
 
 static bool rx_wait_ready(struct wait *w)
 {
@@ -288,13 +296,7 @@ static bool rx_wait_ready(struct wait *w)
 	struct conn *c = t->c;
 
 	return ld_rlx(&c->gen) != t->gen || ld_rlx(&c->rx.state) != t->state ||
-	       ld_rlx(&c->rx_shut) || conn_ring_readable(c);
-}
-
-/* Where bytes may come from while this thread waits. */
-static bool kernel_too(const struct conn *c)
-{
-	return (c->rx.state == PRX_RAW || c->rx.state == PRX_NOTED) && c->rx.drop == 0;
+	       kernel_too(c) != t->kernel || ld_rlx(&c->rx_shut) || conn_ring_readable(c);
 }
 
 static ssize_t finish(struct io *io, ssize_t n)
@@ -345,8 +347,10 @@ ssize_t rx_run(int fd, struct io *io)
 		if (!c->rx_granted && c->meet == MEET_BOUND)
 			conn_warm(c);
 		struct pollfd p = { c->fd, POLLIN, 0 };
+		bool kernel = kernel_too(c);
 		struct rx_wait t = {
-			.w = { .ready = rx_wait_ready, .kfds = &p, .nkfds = kernel_too(c) ? 1 : 0 },
+			.w = { .ready = rx_wait_ready, .kfds = &p, .nkfds = kernel ? 1 : 0 },
+			.kernel = kernel,
 			.c = c,
 			.gen = c->gen,
 			.state = c->rx.state,
