@@ -170,6 +170,30 @@ static void unix_event(struct bg_src *s, uint32_t events);
 static void flush_work(struct bg_work *w);
 static void flush_timer(struct bg_timer *t);
 
+/* ---- fault kill-link: every so many ms, give or take a half, one of the links dies ---- */
+
+static struct bg_timer killer;
+
+static void kill_later(void)
+{
+	uint64_t ms = config.fault.kill_link, now = clock_ns();
+
+	bg_timer_set(&killer, now + ms * NS_PER_MS / 2 + clock_ticks() % (ms * NS_PER_MS + 1));
+}
+
+static void kill_one(struct bg_timer *t)
+{
+	uint64_t n = 0;
+	struct link *l = NULL;
+
+	list_for_each(p, &links)
+		if (clock_ticks() % ++n == 0)
+			l = list_entry(p, struct link, node);
+	if (l)
+		link_kill(l);
+	kill_later();
+}
+
 int link_connect(struct link *l, const struct link_hello *h, const struct rnic_params *p,
 		 int unix_fd)
 {
@@ -199,6 +223,10 @@ int link_connect(struct link *l, const struct link_hello *h, const struct rnic_p
 	count(CNT_links, 1);
 	log_info("link %u up, peer pid %u", l->id, l->peer_pid);
 	bg_watch(&l->unix_src, EPOLLIN | EPOLLRDHUP);
+	if (config.fault.kill_link && !killer.fn) {
+		killer.fn = kill_one;
+		kill_later();
+	}
 	return 0;
 }
 
@@ -336,11 +364,6 @@ struct link *link_by_id(uint32_t id)
 			return l;
 	}
 	return NULL;
-}
-
-struct link *link_any_up(void)
-{
-	return list_empty(&links) ? NULL : list_entry(links.next, struct link, node);
 }
 
 /* --------------------------------------------------------- sending -- */
@@ -536,5 +559,6 @@ const struct engine_sink link_sink = {
 void link_forget_all(void)
 {
 	list_init(&links);
+	memset(&killer, 0, sizeof(killer));
 	batch = NULL;
 }

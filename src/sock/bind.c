@@ -41,6 +41,7 @@
 #define WARM_BYTES	(32u * 1024)
 #define EAGER_CALLS	1u
 #define RETRY_MS	3
+#define LIVES_MS	1000		/* a link that lived so long was a good one */
 #define MAX_TRIES	200
 #define GRANT_EVERY_US	200
 #define BUCKETS		1024
@@ -335,17 +336,46 @@ static bool releasable(struct conn *c)
 	return s == SLOT_RAW || s == SLOT_BARRED;
 }
 
+/*
+ * A link has died under c: meet again at once, for traffic goes on; slower
+ * and slower where links do not live (a peer that kills what it is given).
+ */
+static void meet_after_loss(struct conn *c)
+{
+	uint64_t now = clock_ns();
+
+	if (!c->active || c->closing || c->meet != MEET_IDLE)
+		return;
+	if (config.fault.kill_link || now - c->bind_ns > LIVES_MS * NS_PER_MS)
+		c->losses = 0;
+	uint32_t after_ms = c->losses ? 1u << MIN(c->losses, 12u) : 0;
+	c->losses++;
+	if (after_ms) {
+		meet_again(c, after_ms);
+	} else {
+		set_meet(c, MEET_QUEUED);
+		conn_todo(c, TODO_MEET);
+	}
+}
+
 void bind_release_try(struct conn *c)
 {
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
-	bool yes = releasable(c);
-	bool again = !yes && c->link && c->link->state == LINK_DEAD && !c->closing;
+	bool dead = c->link && c->link->state == LINK_DEAD;
+	bool binding = dead && c->meet == MEET_BINDING;
+	bool yes = binding || releasable(c);
+	bool again = !yes && dead && !c->closing;
 	conn_unlock_both(c);
-	if (yes)
+	if (yes) {
+		c->release_wait_ns = 0;
 		unbind(c);
-	else if (again)
-		bind_timer_at(c, clock_ns() + 5 * NS_PER_MS);
+		if (dead)
+			meet_after_loss(c);
+	} else if (again) {
+		c->release_wait_ns = MIN(MAX(2 * c->release_wait_ns, NS_PER_MS), 64 * NS_PER_MS);
+		bind_timer_at(c, clock_ns() + c->release_wait_ns);
+	}
 }
 
 static void fill_nonce(uint8_t out[PROOF_NONCE_BYTES], const uint8_t link_nonce[LINK_NONCE],

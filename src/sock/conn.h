@@ -125,6 +125,8 @@ struct conn {
 	uint32_t peer_uid;		/* whose the other end is, says the kernel */
 	uint64_t bind_ns;		/* when BIND went out */
 	uint32_t meet_tries;
+	uint64_t release_wait_ns;	/* until the next look whether a dead link can be left */
+	uint32_t losses;		/* links that died soon after the binding, in a row */
 	uint32_t hint_tried;		/* serial of the last known process tried */
 	bool bind_asked;		/* the link of this BIND is one that said "mine" */
 	bool peer_gone;			/* the peer's RESET came: no more attach on this slot */

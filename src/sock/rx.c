@@ -232,6 +232,8 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 		account_app(c, v, k, (size_t)n, !(io->flags & MSG_TRUNC));
 	parse_raw(c, v, k, (size_t)n);
 	count(CNT_tcp_rx_bytes, (uint64_t)n);
+	if (unlikely(c->link && c->link->state == LINK_DEAD && !c->rx.left))
+		conn_todo(c, TODO_WATCH);	/* nothing holds the dead link now */
 	return n;
 }
 
