@@ -158,11 +158,13 @@ uint32_t conn_ring_events(struct conn *c)
 		if (words && ld_rlx(&c->rx.finP) != PROTO_NO_FIN &&
 		    ld_rlx(&c->rx.finP) == slot_p_count(ld_acq(&words->p)))
 			m |= EPOLLRDHUP | (c->tx_shut ? EPOLLHUP : 0);
-	} else if (rx == PRX_ENDED || ld_rlx(&c->rx_err)) {
-		m |= EPOLLIN | EPOLLRDNORM;
-	}
-	if (c->rx_shut && rx == PRX_ON)
+	} else if (rx == PRX_ENDED || ld_rlx(&c->rx.eof)) {
 		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
+	}
+	if (ld_rlx(&c->rx_err))
+		m |= EPOLLIN | EPOLLRDNORM | EPOLLERR;
+	if (c->rx_shut && conn_rx_on_ring(c))
+		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP | (c->tx_shut ? EPOLLHUP : 0);
 	if (conn_tx_on_ring(c) && conn_ring_writable(c))
 		m |= EPOLLOUT | EPOLLWRNORM;
 	return m;
@@ -301,7 +303,7 @@ static void on_closed(struct conn *c)
 		struct eent *e = list_entry(c->eents.next, struct eent, in_conn);
 		struct epoll_event ev = { 0 };
 
-		if (c->ever_ring && e->in_kernel)	/* the kernel socket lives on in a private dup */
+		if (c->ever_bound && e->in_kernel)	/* the kernel socket lives on in a private dup */
 			sys_epoll_ctl(e->set->fd, EPOLL_CTL_DEL, e->fd, &ev);
 		eset_remove(e);
 	}

@@ -181,6 +181,9 @@ static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n)
 	guard_enter();
 	for (nfds_t i = 0; i < n; i++) {
 		fds[i].revents = (short)(ring_revents(&fds[i]) | k[i].revents);
+		/* both ways are over: the bits that were not asked for go with it */
+		if (k[i].revents & POLLHUP && k[i].events != fds[i].events)
+			fds[i].revents |= fds[i].events & (IN_BITS | OUT_BITS) & ~POLLRDBAND;
 		count += fds[i].revents != 0;
 	}
 	guard_exit();

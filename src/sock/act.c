@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "sock/act.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
@@ -20,8 +21,9 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "progress/wait.h"
-#include "sock/io.h"
 #include "ring/ring.h"
+#include "sock/bind.h"
+#include "sock/io.h"
 
 const struct conn_watcher *conn_watcher;
 
@@ -31,6 +33,25 @@ void conn_send(struct conn *c, enum wire_type type, uint16_t epoch, uint64_t a, 
 	if (c->link)
 		link_send(c->link, &(struct wire_msg){ .type = type, .slot = c->peer_slot,
 						       .epoch = epoch, .flags = flags, .a = a });
+}
+
+int conn_kernel_state(const struct conn *c)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	return sys_getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? TCP_CLOSE
+									  : info.tcpi_state;
+}
+
+/*
+ * A call of ours took the socket's error away from the program: it is kept
+ * for its next read, write or SO_ERROR.  EPIPE is no error of the socket's.
+ */
+static void conn_error_took(struct conn *c, int err)
+{
+	if (err != EPIPE && err != ENOTCONN && !c->closing)
+		st_rel(&c->rx_err, err);
 }
 
 static void follow_tx(struct conn *c)
@@ -99,8 +120,10 @@ static uint32_t write_record(struct conn *c)
 			stick(c);
 			break;
 		}
-		if (n < 0)
+		if (n < 0) {
+			conn_error_took(c, (int)-n);
 			n = (ssize_t)len;	/* a dead socket takes everything */
+		}
 		if ((size_t)n == len)
 			count(CNT_records_tx, 1);
 		acts |= ptx_record_wrote(&c->tx, (size_t)n);
@@ -126,7 +149,8 @@ static uint32_t pump(struct conn *c)
 			break;
 		}
 		if (n < 0) {
-			n = (ssize_t)run;	/* the program's next write meets the error */
+			conn_error_took(c, (int)-n);
+			n = (ssize_t)run;
 		} else {
 			count(CNT_resent_bytes, (uint64_t)n);
 			count(CNT_tcp_tx_bytes, (uint64_t)n);
@@ -189,8 +213,7 @@ void tx_retreat(struct conn *c, enum reason why)
 		return;
 	/* what the reader has taken need not be sent again */
 	if (c->tx_words)
-		ptx_on_credit(&c->tx, c->tx.link, credit_epoch(ld_acq(&c->tx_words->credit)),
-			      credit_count(ld_acq(&c->tx_words->credit)));
+		tx_credit(c);
 	count(CNT_retreats, 1);
 	count_reason(why);
 	log_debug("fd %d tx retreat: %s", c->fd, reason_name(why));
@@ -257,6 +280,28 @@ static bool wake_ok(struct conn *c)
 	return c->rx_inside == 0 && ld_rlx(&c->rx_plain_polls) == 0 && conn_watcher->none_plain(c);
 }
 
+/* After our close the peer's program may have written behind QUIET: no record, no offence. */
+static void rx_broken(struct conn *c, uint32_t acts)
+{
+	if (c->closing) {
+		c->end_reset = true;
+		return;
+	}
+	if (c->link)
+		link_kill(c->link);
+	if (acts & PA_RESET)
+		st_rel(&c->rx_err, ECONNRESET);
+}
+
+/* shutdown(SHUT_RD) waits until the kernel's queue holds nothing of ours any more. */
+static void rx_shut_late(struct conn *c)
+{
+	if (c->rx_shut && !c->rx_shut_out && c->rx.state == PRX_RAW && !c->rx.drop && c->fd >= 0) {
+		c->rx_shut_out = true;
+		sys_shutdown(c->fd, SHUT_RD);
+	}
+}
+
 static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 {
 	bool wake = false;
@@ -270,14 +315,14 @@ static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 		rx_act_link(c, acts);
 		if (acts & (PA_ASK_TX | PA_RETREAT_TX))
 			rx_act_other(c, acts, other);
-		if (acts & (PA_BREAK_LINK | PA_RESET) && c->link)
-			link_kill(c->link);
-		if (acts & PA_RESET)
-			c->rx_err = ECONNRESET;
+		if (acts & (PA_BREAK_LINK | PA_RESET))
+			rx_broken(c, acts);
 		wake |= acts & PA_WAKE;
 		acts = more;
 	}
 	follow_rx(c);
+	if (unlikely(c->rx_shut))
+		rx_shut_late(c);
 	if (conn_watch_wanted(c) != c->watch_events)
 		conn_todo(c, TODO_WATCH);
 	if (wake) {
@@ -299,23 +344,56 @@ static bool left_unread(struct conn *c)
 	       credit_count(ld_acq(&c->tx_words->credit)) < c->tx.P;
 }
 
+/*
+ * The peer's program is gone: writes go to the kernel from now on, which earns
+ * a RST as on TCP.  reset: it had not read all, so TCP would have sent that
+ * RST by itself.  rxl held.
+ */
+static void peer_dead(struct conn *c, bool reset)
+{
+	lock_take(&c->txl);
+	tx_dead(c, reset);
+	lock_drop(&c->txl);
+}
+
+void tx_dead(struct conn *c, bool reset)
+{
+	c->tx_stuck = false;
+	tx_act(c, ptx_dead(&c->tx) | PA_WAKE);
+	if (!reset || c->closing)
+		return;
+	st_rel(&c->rx_err, ECONNRESET);
+	sys_shutdown(c->fd, SHUT_RDWR);
+	c->tx_fin_out = true;
+}
+
 void rx_kernel_end(struct conn *c, int err)
 {
 	struct pslot slot = { 0 };
+	bool reset = err || conn_kernel_state(c) == TCP_CLOSE;
 
 	if (c->rx.state == PRX_ENDED)
 		return;
-	if (err)
+	if (reset)
 		prx_on_krst(&c->rx);
 	else
 		prx_on_kfin(&c->rx);
 	if (c->rx_words)
 		slot = slot_read(c->rx_words);
 	uint8_t before = c->rx.state;
-	if (prx_verdict(&c->rx, c->rx_words ? &slot : NULL, left_unread(c)) && !c->closing &&
-	    (before == PRX_ON || prx_avail(&c->rx, &(uint64_t){ 0 })))
-		log_debug("fd %d kernel end in state %u: crash, P %llu C %llu", c->fd, before,
-			  (unsigned long long)slot.P, (unsigned long long)c->rx.C);
+	bool unread = left_unread(c);
+	/* an orderly end leaves the ring first */
+	bool crash = before == PRX_ON || (slot.e && slot.state != SLOT_RAW && slot.state != SLOT_BARRED);
+
+	prx_verdict(&c->rx, c->rx_words ? &slot : NULL, unread);
+	if (err)
+		conn_error_took(c, err);
+	if ((reset || crash) && !c->closing) {
+		log_debug("fd %d kernel end in state %u: %s, P %llu C %llu", c->fd, before,
+			  reset ? "reset" : "crash", (unsigned long long)slot.P,
+			  (unsigned long long)c->rx.C);
+		peer_dead(c, !reset && unread);
+	}
 	rx_act(c, PA_WAKE);
 }
 
@@ -324,6 +402,7 @@ static void feed(struct conn *c, const uint8_t *p, size_t n)
 {
 	while (n) {
 		struct prx_seg seg;
+		uint64_t drop = c->rx.drop;
 
 		/* RESUME is judged by how far the ring and its window have come */
 		if (c->rx.state == PRX_ON && c->rx_words)
@@ -332,6 +411,8 @@ static void feed(struct conn *c, const uint8_t *p, size_t n)
 
 		if (seg.kind == PSEG_RECORD)
 			count(CNT_records_rx, 1);
+		if (c->closing && seg.kind == PSEG_DROP && seg.n && !drop)
+			c->end_reset = true;	/* the program's bytes, come too late */
 		rx_act_with(c, seg.act, seg.other);
 		if (!used && !seg.act)
 			return;
@@ -367,6 +448,8 @@ bool rx_pull(struct conn *c)
 
 		if (c->rx.state == PRX_ENDED || (!on && c->rx.drop == 0))
 			break;
+		if (c->rx.state == PRX_ON && !rx_look(c))	/* RESUME is about what is there */
+			break;
 		if (c->rx.state == PRX_READY && c->rx.have == 0 && pull_first(c)) {
 			moved = true;
 			continue;
@@ -388,6 +471,13 @@ bool rx_pull(struct conn *c)
 	return moved;
 }
 
+static uint64_t quiet_left(const struct prx *rx)
+{
+	uint64_t at = rx->pos + rx->have;
+
+	return rx->qcount > at ? rx->qcount - at : 0;
+}
+
 void rx_swallow(struct conn *c)
 {
 	uint8_t buf[16384];
@@ -396,6 +486,13 @@ void rx_swallow(struct conn *c)
 		if (c->rx.state == PRX_READY && c->rx.have == 0 && pull_first(c))
 			continue;
 		size_t want = (size_t)MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf));
+
+		if (c->rx.state == PRX_ON && !rx_look(c))
+			return;
+		if (c->rx.quiet)	/* what the program writes after QUIET is left there */
+			want = (size_t)MIN((uint64_t)want, quiet_left(&c->rx));
+		if (!want || c->end_reset)
+			return;
 		ssize_t n = sys_recvfrom(c->fd, buf, want, MSG_DONTWAIT);
 
 		if (n == -EAGAIN || n == -EINTR)
@@ -418,6 +515,8 @@ uint32_t conn_watch_wanted(const struct conn *c)
 		ev = EPOLLIN | EPOLLRDHUP;
 	else if (conn_rx_on_ring(c) || ld_rlx(&c->rx.drop) > 0)
 		ev = EPOLLIN | EPOLLRDHUP;
+	else if (conn_tx_on_ring(c))
+		ev = EPOLLERR;		/* a RST, of which nobody else would hear */
 	if (ld_rlx(&c->rx.state) == PRX_ENDED && !c->closing)
 		ev = 0;
 	if (ld_rlx(&c->tx_stuck))

@@ -12,6 +12,14 @@ void rx_act(struct conn *c, uint32_t acts);
 
 /* Take the sending direction back to the kernel.  txl held. */
 void tx_retreat(struct conn *c, enum reason why);
+/* The peer's program is no more; reset: TCP would have reset the connection.  txl held. */
+void tx_dead(struct conn *c, bool reset);
+/* tcpi_state; TCP_CLOSE where it cannot be told. */
+int conn_kernel_state(const struct conn *c);
+static inline bool conn_kernel_dead(const struct conn *c)
+{
+	return conn_kernel_state(c) == 7;	/* TCP_CLOSE */
+}
 /* A record or kept bytes wait for kernel room: go on.  txl held. */
 void tx_unstick(struct conn *c);
 

@@ -330,6 +330,8 @@ static bool releasable(struct conn *c)
 		return false;
 	if (c->tx.state != PTX_RAW && c->tx.state != PTX_QUIET)
 		return false;
+	if (c->rx.state == PRX_ENDED)
+		return !c->tx_stuck && c->rx.C == c->rx.Pb;
 	if (c->tx_stuck || c->rx.state != PRX_RAW || c->rx.drop || c->rx.left)
 		return false;
 	uint8_t s = slot_state_of(ld_acq(&c->rx_words->state));
@@ -936,6 +938,9 @@ static void watch_event(struct bg_src *s, uint32_t events)
 		if (!c->closing && c->rx_inside == 0)
 			rx_pull(c);
 		lock_take(&c->txl);
+		if ((events & (EPOLLERR | EPOLLHUP)) && !c->closing && conn_tx_on_ring(c) &&
+		    conn_kernel_dead(c))
+			tx_dead(c, false);
 		if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 			tx_unstick(c);
 		lock_drop(&c->txl);

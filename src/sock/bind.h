@@ -32,9 +32,21 @@ void bind_forget_all(void);
 
 /* tx.c */
 void tx_backoff(struct conn *c);
+void tx_credit(struct conn *c);	/* look at the credit word; txl held */
 void tx_credit_came(struct conn *c);
 void tx_out_awaited(struct conn *c);
 bool tx_stalled(struct conn *c, uint64_t now);
+
+/*
+ * end.c: how the program's last close of fd must be carried out; both locks
+ * held, records just taken off the kernel socket.
+ *	END_PLAIN	the kernel's close does it all
+ *	END_RESET	bytes are unread: the kernel's close says RST, as it would
+ *			have said of them (SO_LINGER is set)
+ *	END_ORDERLY	the background thread ends it on a private dup
+ */
+enum end_how { END_PLAIN, END_RESET, END_ORDERLY };
+enum end_how end_take_over(struct conn *c, int fd);
 
 /* end.c, background thread */
 void end_begin(struct conn *c);

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/privfd.h"
 #include "base/sys.h"
+#include "progress/engine.h"
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
@@ -240,37 +241,59 @@ ssize_t sock_vmsplice(int fd, const struct iovec *iov, size_t cnt, unsigned flag
 
 /* ------------------------------------------------------------- control -- */
 
+/* Nothing of this direction is, or will be, anywhere but in the kernel. */
+static int shutdown_rd(struct conn *c, int fd)
+{
+	bool ring = c->rx.state != PRX_RAW && c->rx.state != PRX_ENDED;
+
+	c->rx_shut = true;
+	if (ring || c->rx.drop)
+		return 0;	/* act.c tells the kernel when RESUME has come */
+	c->rx_shut_out = true;
+	return sys_shutdown(fd, SHUT_RD);
+}
+
+static int shutdown_wr(struct conn *c, int fd)
+{
+	bool ring = conn_tx_on_ring(c);
+
+	if (ring && !c->tx_shut) {
+		c->tx_shut = true;
+		if (c->tx.state == PTX_ON)
+			tx_credit(c);
+		tx_act(c, ptx_shutdown(&c->tx) | PA_WAKE);
+		if (!c->tx_fin_out) {	/* the rest follows once all is read, or soon */
+			if (c->tx.state != PTX_PUMP)
+				conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
+			c->tx_progress_ns = clock_ns();
+			conn_todo(c, TODO_TIMER);
+		}
+		return 0;
+	}
+	if (ring)
+		return 0;
+	c->tx_shut = true;
+	ptx_shutdown(&c->tx);	/* what it orders is this: */
+	c->tx_fin_out = true;
+	return sys_shutdown(fd, SHUT_WR);
+}
+
 int sock_shutdown(int fd, int how)
 {
 	struct conn *c = conn_lock_both(fd);
+	int err = 0;
 
 	if (!c || !c->ever_bound || how < SHUT_RD || how > SHUT_RDWR) {
 		if (c)
 			conn_unlock_both(c);
 		return result(real.shutdown(fd, how));
 	}
-	int err = 0;
+	if (how != SHUT_RD)
+		err = shutdown_wr(c, fd);
 	if (how != SHUT_WR) {
-		c->rx_shut = true;
-		err = sys_shutdown(fd, SHUT_RD);
-	}
-	if (how != SHUT_RD && !c->tx_shut) {
-		bool ring = conn_tx_on_ring(c);
+		int err2 = shutdown_rd(c, fd);
 
-		c->tx_shut = true;
-		tx_act(c, ptx_shutdown(&c->tx) | PA_WAKE);
-		if (ring && !c->tx_fin_out) {	/* the rest follows once all is read, or soon */
-			if (c->tx.state != PTX_PUMP)
-				conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
-			c->tx_progress_ns = clock_ns();
-			conn_todo(c, TODO_TIMER);
-		}
-		if (!ring && !c->tx_fin_out) {
-			err = sys_shutdown(fd, SHUT_WR);
-			c->tx_fin_out = true;
-		}
-	} else if (how != SHUT_RD && c->tx_fin_out) {
-		err = sys_shutdown(fd, SHUT_WR);
+		err = err ? err : err2;
 	}
 	conn_unlock_both(c);
 	conn_watcher->event(c, EPOLLIN | EPOLLOUT);
@@ -318,11 +341,8 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 		break;
 	case SIOCOUTQ:
 		c = conn_lock_tx(fd);
-		if (c && conn_tx_on_ring(c)) {
-			uint64_t w = ld_acq(&c->tx_words->credit);
-			uint64_t K = credit_epoch(w) == c->tx.e ? credit_count(w) : 0;
-
-			*(int *)arg = (int)(c->tx.P - K);
+		if (c && conn_tx_on_ring(c) && c->tx.state != PTX_PUMP) {
+			*(int *)arg = 0;	/* all in the peer's memory, as good as acked */
 			lock_drop(&c->txl);
 			return 0;
 		}
@@ -405,6 +425,16 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 
 int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 {
+	struct conn *c = fdtab_conn(fd);
+
+	if (level == SOL_SOCKET && name == SO_ERROR && c && ld_rlx(&c->rx_err) && val && len &&
+	    *len >= sizeof(int)) {
+		int err = conn_error_take(c);
+
+		memcpy(val, &err, sizeof(err));
+		*len = sizeof(err);
+		return 0;
+	}
 	return result(real.getsockopt(fd, level, name, val, len));
 }
 
@@ -517,12 +547,6 @@ static void stop_watch(struct conn *c)
 	conn_put(c);
 }
 
-/* Must the background thread end it?  Both locks held. */
-static bool needs_end(const struct conn *c)
-{
-	return c->ever_ring && c->link && !c->linger0;
-}
-
 /*
  * The last number goes: forget the conn or hand it to end.c.  Both locks held,
  * the table entry is gone already.  Return: true when the kernel socket lives
@@ -533,21 +557,32 @@ static bool last_number(struct conn *c, int fd)
 	bool dup = false;
 
 	stop_watch(c);
-	conn_watcher->closed(c);
-	bind_forget(c);
-	if (needs_end(c)) {
+	if (ld_acq(&c->sleepers) && (c->fd = privfd_dup(fd)) >= 0) {
+		/* as in the kernel: who is in a call stays in it, and the end waits */
+		c->deferred = true;
+		conn_watcher->closed(c);
+		bind_forget(c);
+		conn_todo(c, TODO_WATCH);
+		return true;
+	}
+	if (end_take_over(c, fd) == END_ORDERLY) {
 		int hi = privfd_dup(fd);
 
 		dup = hi >= 0;
-		c->fd = hi;
-		if (dup)
-			add_rlx(&end_pending, 1);
-		else
+		if (!dup)
 			tx_retreat(c, REASON_CLOSE);
+		else
+			add_rlx(&end_pending, 1);
+		conn_watcher->closed(c);
+		c->fd = hi;
+	} else {
+		conn_watcher->closed(c);
+		c->fd = -1;
 	}
+	bind_forget(c);
+	c->closing = true;
 	if (!dup)
 		c->fd = -1;
-	c->closing = true;
 	if (c->link)
 		conn_todo(c, TODO_CLOSE);
 	return dup;
@@ -582,11 +617,22 @@ void sock_purge(int fd)
 {
 	if (!fdtab_raw(fd))
 		return;
-	struct conn *c = conn_lock_both(fd);
-	if (c)
-		number_gone(c, fd);
-	else
+	struct conn *c = conn_lock_rx(fd);
+	if (!c) {
 		conn_watcher->set_gone(fd);
+		return;
+	}
+	if (c->ever_ring && c->nfds == 1) {	/* records are no unread bytes */
+		lock_drop(&c->rxl);
+		engine_poll_all();
+		c = conn_lock_rx(fd);
+		if (!c)
+			return;
+		if (c->rx_inside == 0)
+			rx_pull(c);
+	}
+	lock_take(&c->txl);
+	number_gone(c, fd);
 }
 
 void sock_dup_prepare(int newfd)

@@ -85,8 +85,8 @@ struct conn {
 	bool rx_read;			/* an intercepted read has happened */
 	bool rx_waited;			/* an intercepted wait covered it */
 	bool rx_shut;			/* shutdown(SHUT_RD) */
-	bool rx_eof_seen;		/* end of stream was given */
-	int rx_err;			/* to be reported by the next read, then EOF */
+	bool rx_shut_out;		/* ... and the kernel has been told */
+	int rx_err;			/* the socket's error, taken off the kernel; atomic */
 	uint32_t rx_polls;		/* reads since the CQ was looked at */
 	struct prx rx;
 	struct prefix rx_prefix;
@@ -96,6 +96,7 @@ struct conn {
 	uint32_t nfds;			/* numbers of the program's */
 	uint32_t refs;
 	uint32_t gen;			/* bumped when the conn is freed */
+	uint32_t sleepers;		/* calls that sleep in our wait; each has a reference */
 	uint32_t rx_plain_polls;	/* threads in plain poll/select over it */
 	bool tracked;			/* a stream socket that may one day attach */
 	bool established;
@@ -103,6 +104,7 @@ struct conn {
 	bool listening;
 	bool nonblock;
 	bool closing;			/* the program has closed its last number */
+	bool deferred;			/* ... but a call is still asleep on it */
 	bool ever_ring;			/* was attached once, either direction */
 	bool ever_bound;
 	bool inherited;			/* came over a fork: never attaches */
@@ -132,6 +134,7 @@ struct conn {
 	bool peer_gone;			/* the peer's RESET came: no more attach on this slot */
 	bool linger0;			/* SO_LINGER {1,0} is set */
 	bool end_begun;
+	bool end_reset;			/* what the program has not read came after its close: RST */
 
 	struct meet_tuple tuple;
 	bool tuple_known;
@@ -178,6 +181,15 @@ static inline void conn_unlock_both(struct conn *c)
 	lock_drop(&c->rxl);
 }
 
+/* A lock of c held: a call goes to sleep on c; it may go on with c whatever becomes of its number. */
+static inline void conn_sleeper_in(struct conn *c)
+{
+	conn_get(c);
+	add_acqrel(&c->sleepers, 1);
+}
+/* No lock held: the call is over. */
+void conn_sleeper_out(struct conn *c);
+
 /* Call fn for every conn in use, without locks held; fn may sleep not. */
 void conn_for_each(void (*fn)(struct conn *c, void *arg), void *arg);
 
@@ -215,6 +227,12 @@ struct conn_watcher {
 	void (*set_duped)(int oldfd, int newfd);
 };
 extern const struct conn_watcher *conn_watcher;
+
+/* The error that the socket owes its program; told once. */
+static inline int conn_error_take(struct conn *c)
+{
+	return ld_rlx(&c->rx_err) ? xchg_acqrel(&c->rx_err, 0) : 0;
+}
 
 /* ---- state questions, readable without a lock (a snapshot) ---- */
 

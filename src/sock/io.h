@@ -63,6 +63,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 /* Would the next write go to the ring, or try to?  txl held. */
 bool tx_for_ring(struct conn *c);
 
+/* rx.c: look at how far the peer has filled our ring; rxl held.  false: it told nonsense. */
 bool rx_look(struct conn *c);
 
 /* Is this bind worth a try, or the peer's GRANT?  Cheap; a lock of c held. */

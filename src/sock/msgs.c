@@ -11,6 +11,7 @@
 
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
@@ -33,11 +34,11 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 			count(CNT_conns_ring_soft, 1);
 		}
 		acts = prx_on_switch(&c->rx, l->id, m->epoch, m->a, m->flags,
-				     c->rx_granted && !c->closing, all_quiet(c));
+				     c->rx_granted && !c->closing && !c->rx_shut, all_quiet(c));
 		break;
 	case WIRE_FIN:
-		if (m->epoch == c->rx.e && c->rx.state != PRX_RAW &&
-		    c->rx.state != PRX_ENDED && !rx_look(c))
+		/* its bytes were published before it was sent */
+		if (m->epoch == c->rx.e && prx_in_epoch(&c->rx) && !rx_look(c))
 			break;
 		acts = prx_on_fin(&c->rx, l->id, m->epoch, m->a) | PA_WAKE;
 		break;
@@ -59,6 +60,35 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 	lock_drop(&c->rxl);
 	if (c->closing && (m->type == WIRE_QUIET || m->type == WIRE_SWITCH))
 		conn_todo(c, TODO_CLOSE);
+}
+
+/*
+ * The peer has let go of the slot while we still send into it: it has closed
+ * over unread bytes (the kernel says RST), or it knew nothing of our SWITCH.
+ */
+static void tx_peer_left(struct conn *c)
+{
+	if (!conn_tx_on_ring(c))
+		return;
+	if (conn_kernel_dead(c))
+		tx_dead(c, false);
+	else
+		tx_retreat(c, REASON_PEER_CLOSED);
+}
+
+/*
+ * CLOSING came, and the peer will never read what it left in the ring.  On TCP
+ * those bytes would meet a closed socket; one of them does here.  txl held.
+ */
+static void tx_poke(struct conn *c)
+{
+	if (c->tx.closeC >= c->tx.P || !c->tx_ring)
+		return;
+	uint64_t mask = (1ull << c->tx_wlog) - 1;
+
+	if (sys_sendto(c->fd, c->tx_ring + (c->tx.closeC & mask), 1,
+		       MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+		ptx_kernel_wrote(&c->tx, 1);
 }
 
 static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
@@ -106,11 +136,17 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 	case WIRE_RESET:
 		c->peer_gone = true;
 		c->tx_granted = false;
+		tx_peer_left(c);
 		break;
 	default:
 		break;
 	}
+	if (c->tx.state == PTX_QUIET)
+		c->tx_stuck = false;
 	tx_act(c, acts);
+	if (m->type == WIRE_CLOSING && c->tx.state == PTX_QUIET && before != PTX_QUIET &&
+	    before != PTX_RAW && !c->tx_fin_out)
+		tx_poke(c);
 	lock_drop(&c->txl);
 }
 
@@ -154,7 +190,9 @@ static void on_data(struct link *l, void *owner)
 {
 	struct conn *c = owner;
 
-	if (ld_rlx(&c->rx.state) == PRX_ON)
+	if (unlikely(c->closing))
+		conn_todo(c, TODO_CLOSE);
+	else if (ld_rlx(&c->rx.state) == PRX_ON)
 		conn_watcher->event(c, EPOLLIN);
 }
 
@@ -164,8 +202,7 @@ static void conn_dead(struct link *l, struct conn *c)
 	rx_act(c, prx_link_dead(&c->rx, l->id) | PA_WAKE);
 	lock_take(&c->txl);
 	if (c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON) {
-		ptx_on_credit(&c->tx, l->id, credit_epoch(ld_acq(&c->tx_words->credit)),
-			      credit_count(ld_acq(&c->tx_words->credit)));
+		tx_credit(c);
 		count(CNT_retreats, 1);
 		count_reason(REASON_LINK_LOST);
 	}

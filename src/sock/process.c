@@ -50,24 +50,22 @@ static void ask_back(struct conn *c, void *arg)
 	const struct back *b = arg;
 
 	lock_take(&c->rxl);
-	lock_take(&c->txl);
 	bool go = c->fd >= 0 && !c->closing && c->established;
 	if (go && b->inherited_only)
 		go = !(sys_fcntl(c->fd, F_GETFD, 0) & FD_CLOEXEC);
+	if (go && c->link) {
+		if (conn_rx_on_ring(c))
+			log_debug("fd %d rx wanted back: %s", c->fd, reason_name(b->why));
+		/* first: the request goes in-band too, which wakes the peer at once */
+		rx_act(c, prx_want(&c->rx));
+	}
+	lock_take(&c->txl);
 	if (go) {
 		if (c->meet != MEET_OVER)
 			bind_give_up(c, b->why);
 		tx_retreat(c, b->why);
 	}
-	lock_drop(&c->txl);
-	if (go && c->link) {
-		bool on = conn_rx_on_ring(c);
-
-		rx_act(c, prx_want(&c->rx));
-		if (on)
-			log_debug("fd %d rx wanted back: %s", c->fd, reason_name(b->why));
-	}
-	lock_drop(&c->rxl);
+	conn_unlock_both(c);
 }
 
 static void still_out(struct conn *c, void *arg)
@@ -167,8 +165,11 @@ void process_spawn_done(void)
 static void end_one(struct conn *c, void *arg)
 {
 	lock_take(&c->rxl);
+	if (!c->closing && c->fd >= 0 && c->ever_ring && c->rx_inside == 0)
+		rx_pull(c);
 	lock_take(&c->txl);
-	bool go = !c->closing && c->fd >= 0 && c->ever_ring && !c->linger0;
+	bool go = !c->closing && c->fd >= 0 && c->ever_ring &&
+		  end_take_over(c, c->fd) == END_ORDERLY;
 	if (go) {
 		conn_get(c);		/* end_step() gives the table's back */
 		c->closing = true;

@@ -161,6 +161,8 @@ uint32_t ptx_on_please(struct ptx *tx, uint32_t link, uint16_t e);
 uint32_t ptx_on_released(struct ptx *tx, uint32_t link, uint16_t e);
 uint32_t ptx_on_closing(struct ptx *tx, uint32_t link, uint16_t e, uint64_t C);
 uint32_t ptx_link_dead(struct ptx *tx, uint32_t link);
+/* The kernel socket has ended for good (RST, or the peer is no more): QUIET, nothing is sent. */
+uint32_t ptx_dead(struct ptx *tx);
 /* in-band, met by own prx (PA_RETREAT_TX): REQUEST or RESUME with WANT_YOURS */
 uint32_t ptx_on_request(struct ptx *tx, uint16_t e);
 /* own wish: fork, exec, option, no progress for T, exit, fault */
@@ -331,6 +333,10 @@ enum prx_endkind prx_end(const struct prx *rx);	/* once prx_avail() is 0 */
 /* The receive ring may serve another conn (rule FREE, link alive). */
 bool prx_ring_free(const struct prx *rx, uint32_t link);
 
+static inline bool prx_in_epoch(const struct prx *rx)
+{
+	return rx->state == PRX_NOTED || rx->state == PRX_READY || rx->state == PRX_ON;
+}
 static inline bool prx_no_kernel_read(const struct prx *rx)	/* GATE */
 {
 	return rx->state == PRX_ON || rx->drop > 0;

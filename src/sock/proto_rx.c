@@ -171,8 +171,9 @@ uint32_t prx_on_unbind(struct prx *rx, uint32_t link, uint16_t e)
 
 uint32_t prx_on_quiet(struct prx *rx, uint32_t link, uint16_t e, uint64_t count)
 {
-	if (!rx->closed || rx->quiet || count < rx->pos + rx->have)
+	if (!rx->closed || rx->quiet)
 		return PA_BREAK_LINK;
+	/* pos may be beyond count: the peer's program has written after QUIET */
 	rx->quiet = true;
 	rx->qcount = count;
 	return PA_WAKE | prx_on_unbind(rx, link, e);
@@ -280,7 +281,7 @@ bool prx_last(const struct prx *rx, const struct ptx *tx, bool fin_acked, bool l
 		return false;
 	if (MUT(LAST) || rx->kfin || rx->krst || late)
 		return true;
-	if (rx->quiet && (rx->pos + rx->have == rx->qcount || MUT(QUIET_EARLY)))
+	if (rx->quiet && (rx->pos + rx->have >= rx->qcount || MUT(QUIET_EARLY)))
 		return true;
 	if (fin_acked && !MUT(ACKED) && !MUT(QUIET) && !MUT(REFCL))
 		return true;

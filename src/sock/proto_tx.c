@@ -328,6 +328,18 @@ uint32_t ptx_on_closing(struct ptx *tx, uint32_t link, uint16_t e, uint64_t C)
 	return act | tx_shut_wr(tx);
 }
 
+uint32_t ptx_dead(struct ptx *tx)
+{
+	uint32_t act;
+
+	if (tx->state == PTX_RAW || tx->state == PTX_QUIET)
+		return 0;
+	tx->state = PTX_QUIET;
+	tx->rec_pend = tx->rec_cur = tx->rec_done = 0;
+	act = tx_slot(tx) | PA_WAKE | tx_linger_restore(tx);
+	return act | tx_shut_wr(tx);
+}
+
 uint32_t ptx_link_dead(struct ptx *tx, uint32_t link)
 {
 	if (!tx->bound || link != tx->link || !tx->link_up)

@@ -101,31 +101,14 @@ static size_t rx_take(struct conn *c, struct io *io)
 	return n;
 }
 
-/* After the last ring byte: what the end is.  Return: 0, -ECONNRESET, -EAGAIN. */
+/* After the last byte: the error, once, then the end.  Return: 0, -errno, -EAGAIN. */
 static ssize_t rx_end(struct conn *c, const struct io *io)
 {
-	bool peek = io->flags & MSG_PEEK;
+	int err = ld_rlx(&c->rx_err);
 
-	if (c->rx_err) {
-		int err = c->rx_err;
-
-		if (!peek)
-			c->rx_err = 0;
-		return -err;
-	}
-	switch (prx_end(&c->rx)) {
-	case PRX_EOF:
-		c->rx_eof_seen = true;
-		return 0;
-	case PRX_CONNRESET:
-		if (c->rx_eof_seen)
-			return 0;
-		if (!peek)
-			c->rx_eof_seen = true;
-		return -ECONNRESET;
-	default:
-		return c->rx.eof ? 0 : -EAGAIN;
-	}
+	if (err && !c->rx.eof)
+		return io->flags & MSG_PEEK ? -err : -conn_error_take(c);
+	return c->rx.eof || c->rx.state == PRX_ENDED ? 0 : -EAGAIN;
 }
 
 static ssize_t rx_ring(struct conn *c, struct io *io)
@@ -223,8 +206,10 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 	if (n < 0)
 		return n;
 	if (n == 0 && io->total > io->done) {
-		rx_kernel_end(c, 0);
-		return rx_ring(c, io);
+		if (!c->rx_shut_out)	/* which alone makes it read 0 */
+			rx_kernel_end(c, 0);
+		n = rx_ring(c, io);
+		return n == -EAGAIN ? 0 : n;
 	}
 	if (io->flags & MSG_PEEK)
 		return n;
@@ -242,25 +227,11 @@ static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
 	if (n == -EAGAIN || n == -EINTR || n >= 0)
 		return n;
 	rx_kernel_end(c, (int)-n);
-	uint64_t from;
-	if (prx_avail(&c->rx, &from) == 0) {
-		c->rx_eof_seen = true;	/* the error is given here and now */
-		c->rx_err = 0;
-		return n;
-	}
 	return rx_ring(c, io);
 }
 
-/* One round under the lock.  Return: bytes, 0 at the end, -errno. */
-static ssize_t rx_step(struct conn *c, int fd, struct io *io)
+static ssize_t rx_step_bound(struct conn *c, struct io *io)
 {
-	if (c->rx_shut && c->rx.state != PRX_RAW)
-		return 0;
-	if (!c->ever_bound)
-		return rx_cold(c, fd, io);
-	c->rx_read = true;
-	if (c->rx_err && !prx_avail(&c->rx, &(uint64_t){ 0 }))
-		return rx_end(c, io);
 	if (c->rx.drop > 0 || c->rx.state == PRX_READY)
 		rx_pull(c);
 	if (c->rx.state == PRX_ON || c->rx.state == PRX_ENDED) {
@@ -269,9 +240,24 @@ static ssize_t rx_step(struct conn *c, int fd, struct io *io)
 		if (n != -EAGAIN || c->rx.state == PRX_ON || c->rx.state == PRX_ENDED)
 			return n;
 	}
+	if (c->rx.eof)
+		return 0;
 	if (c->rx.drop > 0 || c->rx.state == PRX_READY)
 		return -EAGAIN;
 	return rx_bound_end(c, io, rx_bound(c, io));
+}
+
+/* One round under the lock.  Return: bytes, 0 at the end, -errno. */
+static ssize_t rx_step(struct conn *c, int fd, struct io *io)
+{
+	if (!c->ever_bound)
+		return rx_cold(c, fd, io);
+	c->rx_read = true;
+	ssize_t n = rx_step_bound(c, io);
+	if (n == -EAGAIN && ld_rlx(&c->rx_err))
+		return rx_end(c, io);
+	/* what is there may be read, what comes later too; nobody waits for it */
+	return n == -EAGAIN && c->rx_shut ? 0 : n;
 }
 
 /* --------------------------------------------------------------- the loop -- */
@@ -329,14 +315,21 @@ static uint64_t deadline_of_rx(const struct conn *c)
 	return c->rcvtimeo_ns ? clock_ns() + c->rcvtimeo_ns : WAIT_FOREVER;
 }
 
-ssize_t rx_run(int fd, struct io *io)
+static struct conn *rx_again(int fd, struct conn *held)
+{
+	if (!held)
+		return conn_lock_rx(fd);
+	lock_take(&held->rxl);
+	return held;
+}
+
+/* *held: the conn, once the call has slept on it; its number may be another's by now. */
+static ssize_t rx_loop(int fd, struct io *io, struct conn **held)
 {
 	uint64_t deadline = 0;
 
-	if (io_check(io) || (io->flags & ~RX_FLAGS_OK))
-		return io_kernel(fd, io);
 	for (;;) {
-		struct conn *c = conn_lock_rx(fd);
+		struct conn *c = rx_again(fd, *held);
 
 		if (!c || !c->established) {
 			if (c)
@@ -344,7 +337,7 @@ ssize_t rx_run(int fd, struct io *io)
 			return io->done ? finish(io, 0) : io_kernel(fd, io);
 		}
 		bool cold = !c->ever_bound;
-		ssize_t n = rx_step(c, fd, io);
+		ssize_t n = rx_step(c, *held ? c->fd : fd, io);
 		bool blocking = rx_blocking(c, io);
 		if (!c->rx_granted && c->meet == MEET_BOUND)
 			conn_warm(c);
@@ -359,6 +352,10 @@ ssize_t rx_run(int fd, struct io *io)
 		};
 		if (!deadline)
 			deadline = blocking ? deadline_of_rx(c) : 1;
+		if (n == -EAGAIN && blocking && !*held && !cold) {
+			conn_sleeper_in(c);
+			*held = c;
+		}
 		lock_drop(&c->rxl);
 		if (cold)
 			return n;
@@ -380,4 +377,16 @@ ssize_t rx_run(int fd, struct io *io)
 		if (err)
 			return finish(io, err);
 	}
+}
+
+ssize_t rx_run(int fd, struct io *io)
+{
+	struct conn *held = NULL;
+
+	if (io_check(io) || (io->flags & ~RX_FLAGS_OK))
+		return io_kernel(fd, io);
+	ssize_t n = rx_loop(fd, io, &held);
+	if (held)
+		conn_sleeper_out(held);
+	return n;
 }

@@ -137,14 +137,17 @@ static bool tx_in_ring(const struct conn *c)
 	return c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON;
 }
 
-static void tx_credit(struct conn *c)
+void tx_credit(struct conn *c)
 {
 	uint64_t w = ld_acq(&c->tx_words->credit);	/* pairs with rx_publish_credit() */
 	uint64_t K = c->tx.K;
 
-	ptx_on_credit(&c->tx, c->tx.link, credit_epoch(w), credit_count(w));
+	uint32_t acts = ptx_on_credit(&c->tx, c->tx.link, credit_epoch(w), credit_count(w));
+
 	if (c->tx.K != K)
 		c->tx_progress_ns = 0;
+	if (unlikely(acts & ~(uint32_t)PA_WAKE))	/* the last byte before FIN was read */
+		tx_act(c, acts);
 }
 
 static uint64_t tx_room(struct conn *c)
@@ -360,7 +363,8 @@ static bool tx_wait_ready(struct wait *w)
 	struct tx_wait *t = container_of(w, struct tx_wait, w);
 	uint8_t s = ld_rlx(&t->c->tx.state);
 
-	if (ld_rlx(&t->c->gen) != t->gen || s == PTX_RAW || s == PTX_QUIET)
+	if (ld_rlx(&t->c->gen) != t->gen || s == PTX_RAW || s == PTX_QUIET ||
+	    ld_rlx(&t->c->tx_shut) || ld_rlx(&t->c->rx_err))
 		return true;
 	if (s == PTX_PUMP)
 		return false;
@@ -401,6 +405,8 @@ static ssize_t tx_step_ring(struct conn *c, struct io *io)
 /* One round under the lock.  Return: bytes, -errno; -EAGAIN: nothing moves now. */
 static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 {
+	if (unlikely(ld_rlx(&c->rx_err)) && io->total)
+		return -conn_error_take(c);
 	if (unlikely(c->tx_shut) && conn_tx_on_ring(c))
 		return broken_pipe(io);
 	if (unlikely(conn_tx_on_ring(c) && (io->flags & ~TX_FLAGS_OK)) ||
@@ -413,21 +419,28 @@ static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 		if (may_switch(c, io) && try_switch(c, io))
 			return tx_step_ring(c, io);
 		return tx_kernel(c, fd, io);
-	case PTX_EPIPE:
-		return broken_pipe(io);
+	case PTX_EPIPE:		/* the peer has closed, or we have: the kernel knows it */
+		return tx_kernel(c, fd, io);
 	default:
 		return -EAGAIN;
 	}
 }
 
-ssize_t tx_run(int fd, struct io *io)
+static struct conn *tx_again(int fd, struct conn *held)
+{
+	if (!held)
+		return conn_lock_tx(fd);
+	lock_take(&held->txl);
+	return held;
+}
+
+/* *held: the conn, once the call has slept on it; its number may be another's by now. */
+static ssize_t tx_loop(int fd, struct io *io, struct conn **held)
 {
 	uint64_t deadline = 0;
 
-	if (io_check(io))
-		return io_kernel(fd, io);
 	for (;;) {
-		struct conn *c = conn_lock_tx(fd);
+		struct conn *c = tx_again(fd, *held);
 
 		if (!c || !c->established) {
 			if (c)
@@ -435,7 +448,7 @@ ssize_t tx_run(int fd, struct io *io)
 			return io->done ? (ssize_t)io->done : io_kernel(fd, io);
 		}
 		bool kernel = !conn_tx_on_ring(c);
-		ssize_t n = tx_step(c, fd, io);
+		ssize_t n = tx_step(c, *held ? c->fd : fd, io);
 		bool blocking = tx_blocking(c, io);
 		bool ring = conn_tx_on_ring(c);
 		struct tx_wait t = {
@@ -446,6 +459,10 @@ ssize_t tx_run(int fd, struct io *io)
 		};
 		if (!deadline)
 			deadline = blocking ? deadline_of(c->sndtimeo_ns) : 1;
+		if (n == -EAGAIN && blocking && !*held && (!kernel || ring)) {
+			conn_sleeper_in(c);
+			*held = c;
+		}
 		lock_drop(&c->txl);
 		if (n > 0)
 			io->done += (size_t)n;
@@ -466,4 +483,16 @@ ssize_t tx_run(int fd, struct io *io)
 		if (err)
 			return io->done ? (ssize_t)io->done : err;
 	}
+}
+
+ssize_t tx_run(int fd, struct io *io)
+{
+	struct conn *held = NULL;
+
+	if (io_check(io))
+		return io_kernel(fd, io);
+	ssize_t n = tx_loop(fd, io, &held);
+	if (held)
+		conn_sleeper_out(held);
+	return n;
 }
