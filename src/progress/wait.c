@@ -203,17 +203,19 @@ static bool join(struct wait *w)
 	return lead;
 }
 
-/* Leave; a leader wakes a successor, which finds the post vacant. */
+/*
+ * Leave; a leader wakes a successor, which finds the post vacant.  So does who
+ * was woken to succeed and has no time left for it.
+ */
 static void leave(struct wait *w, bool lead)
 {
 	lock_take(&sleep_lock);
 	list_del(&w->node);
 	st_rlx(&wait_sleepers, wait_sleepers - 1);
-	if (lead) {
+	if (lead)
 		st_rlx(&leader, NULL);
-		if (!list_empty(&sleepers))
-			wake(list_entry(sleepers.next, struct wait, node));
-	}
+	if (!list_empty(&sleepers) && (lead || (w->word && !leader && engine_up())))
+		wake(list_entry(sleepers.next, struct wait, node));
 	lock_drop(&sleep_lock);
 }
 
@@ -291,12 +293,12 @@ static int sleep_once(struct wait *w)
 		count(CNT_sleeps, 1);
 		ret = w->efd >= 0 ? sleep_on_fds(w, lead) : sleep_on_word(w);
 	}
-	if (w->efd >= 0 && ld_acq(&w->word)) {
+	leave(w, lead);
+	if (w->efd >= 0 && ld_acq(&w->word)) {	/* nobody can wake it any more: drain */
 		uint64_t v;
 
 		sys_read(w->efd, &v, sizeof(v));
 	}
-	leave(w, lead);
 	if (lead)
 		bg_unpark();
 	return ret;
