@@ -36,6 +36,7 @@
 
 #define CONN_PIECE	(256u * 1024)	/* largest piece of a blocking kernel write */
 #define CONN_WINDOW_MIN	(16u * 1024)
+#define CONN_AHEAD	(64u * 1024)	/* a smaller window is no reason for EAGAIN */
 
 enum conn_meet {
 	MEET_IDLE,		/* nothing under way */

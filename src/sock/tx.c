@@ -325,6 +325,9 @@ static bool try_switch(struct conn *c, const struct io *io)
 	}
 	uint8_t b0 = io_byte(io, io->done);
 
+	if (c->tx_grow && 2ull << c->tx_wlog <= c->tx_ring_bytes)
+		ptx_window(&c->tx, 1ull << ++c->tx_wlog);
+	c->tx_grow = false;
 	if (!slot_attach(c->tx_words, ptx_next_epoch(&c->tx), N, b0, c->tx_wlog))
 		return false;
 	uint32_t acts = ptx_switch(&c->tx, N, b0);
@@ -391,6 +394,16 @@ static uint64_t deadline_of(uint64_t timeo_ns)
 	return timeo_ns ? clock_ns() + timeo_ns : WAIT_FOREVER;
 }
 
+/*
+ * A program that does not wait may be as far ahead of its reader as TCP lets
+ * it: while the window is small, the kernel takes what does not fit, and the
+ * next epoch has twice the window.
+ */
+static bool outgrown(const struct conn *c, const struct io *io)
+{
+	return !tx_blocking(c, io) && (1ull << c->tx_wlog) < MIN(CONN_AHEAD, c->tx_ring_bytes);
+}
+
 static ssize_t tx_step_ring(struct conn *c, struct io *io)
 {
 	size_t n = tx_put(c, io);
@@ -412,8 +425,14 @@ static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 	if (unlikely(conn_tx_on_ring(c) && (io->flags & ~TX_FLAGS_OK)) ||
 	    unlikely(io->msg && io->msg->msg_controllen && conn_tx_on_ring(c)))
 		tx_retreat(c, REASON_OPTION);
-	if (likely(tx_in_ring(c)))
-		return tx_step_ring(c, io);
+	if (likely(tx_in_ring(c))) {
+		ssize_t n = tx_step_ring(c, io);
+
+		if (likely(n != -EAGAIN) || !outgrown(c, io))
+			return n;
+		tx_retreat(c, REASON_SLOW_READER);
+		c->tx_retry_bytes = c->tx.kc + CONN_AHEAD;
+	}
 	switch (ptx_where(&c->tx)) {
 	case PTX_TO_KERNEL:
 		if (may_switch(c, io) && try_switch(c, io))
