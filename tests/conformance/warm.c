@@ -71,6 +71,9 @@ static void move(struct role *r, int fd, void *buf, size_t len, bool out)
 	size_t done = 0;
 	ssize_t n;
 
+	/* an event loop waits before it reads, also when there is no need to */
+	if (r->waiting && !out)
+		style_wait(r, fd, POLLIN);
 	while (done < len) {
 		n = out ? write(fd, (char *)buf + done, len - done)
 			: read(fd, (char *)buf + done, len - done);
