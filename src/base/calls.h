@@ -180,8 +180,12 @@
 	X(own, int, unshare, SYS_unshare, (int flags), (flags)) \
 	X(own, int, setns, SYS_setns, (int fd, int type), (fd, type)) \
 	X(own, int, prctl, SYS_prctl, (int op, ...), (op)) \
-	X(pass, int, sigaction, CALL_NO_NR, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old)) \
-	X(own, sighandler_t, signal, CALL_NO_NR, (int sig, sighandler_t handler), (sig, handler))
+	X(own, int, sigaction, CALL_NO_NR, (int sig, const struct sigaction *act, struct sigaction *old), (sig, act, old)) \
+	X(own, sighandler_t, signal, CALL_NO_NR, (int sig, sighandler_t handler), (sig, handler)) \
+	X(own, sighandler_t, sysv_signal, CALL_NO_NR, (int sig, sighandler_t handler), (sig, handler)) \
+	X(own, sighandler_t, sigset, CALL_NO_NR, (int sig, sighandler_t handler), (sig, handler)) \
+	X(own, int, sigignore, CALL_NO_NR, (int sig), (sig)) \
+	X(own, int, siginterrupt, CALL_NO_NR, (int sig, int interrupt), (sig, interrupt))
 
 #define CALLS(X) \
 	CALLS_DATA(X) \
@@ -211,6 +215,7 @@
 	A(__sigaction, sigaction) \
 	A(bsd_signal, signal) \
 	A(ssignal, signal) \
+	A(__sysv_signal, sysv_signal) \
 	A(__backtrace_symbols_fd, backtrace_symbols_fd) \
 	A(_IO_fdopen, fdopen) \
 	A(_IO_fopen, fopen) \

@@ -20,6 +20,8 @@ libcore_la_SOURCES += \
 	src/base/real.h \
 	src/base/reasons.c \
 	src/base/reasons.h \
+	src/base/section.c \
+	src/base/section.h \
 	src/base/sha256.c \
 	src/base/sha256.h \
 	src/base/sys.h \

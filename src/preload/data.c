@@ -41,7 +41,6 @@ CALLS(X)
 DOOR_ALIAS(__read, read)
 DOOR_ALIAS(__write, write)
 DOOR_ALIAS(__connect, connect)
-DOOR_ALIAS(__sigaction, sigaction)
 
 ssize_t door_recv(int fd, void *buf, size_t n, int flags)
 {

@@ -105,8 +105,10 @@ void door_exit(int status)
 	/* a child that nobody announced may share its parent's memory */
 	if (sys_getpid() != door_pid || !cas_acqrel(&ended, 0, 1))
 		return;
+	section_enter();
 	process_exit(status);
 	write_stats();
+	section_leave();
 }
 
 /*
@@ -129,14 +131,18 @@ __attribute__((destructor(101))) static void door_end(void)
 
 void door_fork_prepare(void)
 {
-	if (door_talks())
-		DOOR_ASIDE(process_fork_prepare());
+	if (!door_talks())
+		return;
+	section_enter();		/* locks are held until after the fork */
+	DOOR_ASIDE(process_fork_prepare());
 }
 
 void door_fork_parent(void)
 {
-	if (door_talks())
-		DOOR_ASIDE(process_fork_parent());
+	if (!door_talks())
+		return;
+	DOOR_ASIDE(process_fork_parent());
+	section_leave();
 }
 
 void door_fork_child(void)
@@ -145,5 +151,7 @@ void door_fork_child(void)
 		return;
 	door_pid = sys_getpid();
 	st_rlx(&ended, 0);
+	door_signals_child();
 	DOOR_ASIDE(process_fork_child());
+	section_leave();
 }

@@ -11,7 +11,8 @@
  *  2. A descriptor that is not tracked reaches libc's function with the
  *     program's arguments, unchanged.
  *  3. Nothing here allocates, locks or prints.
- *  4. In the child of a vfork, which runs in its parent's memory, nothing is
+ *  4. Whoever enters the rooms does so in a section (base/section.h).
+ *  5. In the child of a vfork, which runs in its parent's memory, nothing is
  *     tracked and nothing is recorded: its descriptors are not the parent's.
  */
 #ifndef PRELOAD_DOOR_H
@@ -22,6 +23,7 @@
 
 #include "base/atomic.h"
 #include "base/real.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "ready/ready.h"
@@ -110,14 +112,18 @@ long door_raw(long ret);
 /* the value of a room's answer as libc would give it */
 #define DOOR_RET(expr) ({ \
 	int _errno = errno; \
+	section_enter(); \
 	__typeof__(expr) _ret = (expr); \
+	section_leave(); \
 	errno = unlikely(_ret < 0) ? (int)-_ret : _errno; \
 	unlikely(_ret < 0) ? (__typeof__(expr))-1 : _ret; })
 
 /* for what the rooms do beside the call; errno is as the call left it */
 #define DOOR_ASIDE(stmt) do { \
 	int _errno = errno; \
+	section_enter(); \
 	stmt; \
+	section_leave(); \
 	errno = _errno; \
 } while (0)
 
@@ -144,5 +150,8 @@ void door_filter(void);
 void door_fork_prepare(void);
 void door_fork_parent(void);
 void door_fork_child(void);
+
+/* the child of a fork has nobody else's locks */
+void door_signals_child(void);
 
 #endif

@@ -11,6 +11,7 @@ door_sources = \
 	src/preload/message.c \
 	src/preload/process.c \
 	src/preload/real.c \
+	src/preload/signals.c \
 	src/preload/syscall.c \
 	src/preload/vfork.c \
 	src/preload/wait.c

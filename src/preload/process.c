@@ -340,14 +340,3 @@ int door_prctl(int op, ...)
 		door_filter();
 	return real.prctl(op, arg[0], arg[1], arg[2], arg[3]);
 }
-
-sighandler_t door_signal(int sig, sighandler_t handler)
-{
-	if (!door_up()) {
-		door_raw(-ENOSYS);
-		return SIG_ERR;
-	}
-	return real.signal(sig, handler);
-}
-DOOR_ALIAS(bsd_signal, signal)
-DOOR_ALIAS(ssignal, signal)

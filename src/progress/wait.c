@@ -7,12 +7,18 @@
  * gap between two looks means that somebody else needed this core: then
  * nobody spins for a while.
  *
+ * Handlers run in the sleep only, and never before the sleeper is off the list
+ * (taken_away()): they may jump, and its frame would be gone.  What they leave
+ * behind is a sleep without time and a word that is set, so that it ends at
+ * once even when they came just before its system call.
+ *
  * sleep_lock protects the list, the leader and the pool of event fds.
  */
 #define _GNU_SOURCE
 #include "progress/wait.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
@@ -21,6 +27,7 @@
 #include "base/guard.h"
 #include "base/lock.h"
 #include "base/privfd.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "progress/bg.h"
 #include "progress/engine.h"
@@ -98,6 +105,8 @@ static bool spin_loop(struct wait *w, uint64_t budget)
 		}
 		engine_poll();
 		now = clock_ticks();
+		if (unlikely(section.deferred))
+			return false;
 		if (now - last > gap) {
 			st_rlx(&spin.crowded_until, now + CROWDED_MS * 1000 * clock_ticks_per_us);
 			return false;
@@ -189,61 +198,119 @@ void wait_nudge_leader(void)
 }
 
 /* Join the sleepers; the first one without a leader leads. */
-static bool join(struct wait *w)
+static void join(struct wait *w)
 {
 	lock_take(&sleep_lock);
 	st_rlx(&w->word, 0);
 	list_push(&sleepers, &w->node);
 	st_rlx(&wait_sleepers, wait_sleepers + 1);
-	bool lead = !leader && engine_up();
-	if (lead)
+	w->joined = true;
+	w->leads = !leader && engine_up();
+	if (w->leads)
 		st_rlx(&leader, w);
 	lock_drop(&sleep_lock);
 	fence_full();	/* pairs with wait_wake_ready() */
-	return lead;
 }
 
 /*
  * Leave; a leader wakes a successor, which finds the post vacant.  So does who
  * was woken to succeed and has no time left for it.
  */
-static void leave(struct wait *w, bool lead)
+static void leave(struct wait *w)
 {
+	if (!w->joined)
+		return;
 	lock_take(&sleep_lock);
 	list_del(&w->node);
 	st_rlx(&wait_sleepers, wait_sleepers - 1);
-	if (lead)
+	w->joined = false;
+	if (w->leads)
 		st_rlx(&leader, NULL);
-	if (!list_empty(&sleepers) && (lead || (w->word && !leader && engine_up())))
+	if (!list_empty(&sleepers) && (w->leads || (w->word && !leader && engine_up())))
 		wake(list_entry(sleepers.next, struct wait, node));
 	lock_drop(&sleep_lock);
 }
 
-static struct timespec *time_left(const struct wait *w, struct timespec *ts)
+static void unmap_many(struct wait *w)
 {
-	if (w->deadline_ns == WAIT_FOREVER)
-		return NULL;
-	uint64_t now = clock_ns();
-	uint64_t left = w->deadline_ns > now ? w->deadline_ns - now : 0;
-
-	ts->tv_sec = (time_t)(left / NS_PER_S);
-	ts->tv_nsec = (long)(left % NS_PER_S);
-	return ts;
+	if (w->many)
+		sys2(SYS_munmap, w->many, w->many_bytes);
+	w->many = NULL;
 }
 
-static int sleep_on_fds(struct wait *w, bool lead)
+/* A handler, or the end of the thread, comes in the sleep: in a section, no lock held. */
+static void taken_away(void *arg)
+{
+	struct wait *w = arg;
+
+	st_rlx(&w->word, 1);
+	w->left = (struct timespec){ 0 };
+	leave(w);
+	efd_put(w->efd);
+	w->efd = -1;
+	unmap_many(w);
+	if (w->leads)
+		bg_unpark();
+}
+
+static void cancelled(void *arg)
+{
+	section_enter();
+	if (section.away) {
+		section.away = NULL;
+		taken_away(arg);
+	}
+	section_leave();
+}
+
+static void time_left(struct wait *w)
+{
+	uint64_t now = w->deadline_ns == WAIT_FOREVER ? 0 : clock_ns();
+	uint64_t left = w->deadline_ns > now ? w->deadline_ns - now : 0;
+
+	w->left.tv_sec = (time_t)(left / NS_PER_S);
+	w->left.tv_nsec = (long)(left % NS_PER_S);
+}
+
+/* The sleep itself, on n of p or, without p, on the word: where handlers run. */
+static int asleep(struct wait *w, struct pollfd *p, nfds_t n)
+{
+	int ret, type = PTHREAD_CANCEL_DEFERRED;
+
+	time_left(w);
+	section.away_arg = w;
+	fence_signal();
+	section.away = taken_away;
+	uint32_t depth = section_suspend();
+	pthread_cleanup_push(cancelled, w);
+	if (!w->no_cancel)
+		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	if (p)
+		ret = sys_ppoll(p, n, &w->left, w->mask);
+	else
+		ret = sys_futex(&w->word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, &w->left);
+	if (!w->no_cancel)
+		pthread_setcanceltype(type, NULL);
+	pthread_cleanup_pop(0);
+	section_resume(depth);
+	section.away = NULL;
+	return w->joined ? ret : -EINTR;
+}
+
+static int sleep_on_fds(struct wait *w)
 {
 	struct pollfd few[STACK_FDS], *p = few;
 	nfds_t n = 0, off, want = w->nkfds + 2;
-	struct timespec ts;
-	size_t bytes = want * sizeof(*p);
+	bool lead = w->leads;
 
 	if (want > STACK_FDS) {
-		long m = sysn6(SYS_mmap, 0, bytes, 3 /* rw */, 0x22 /* private anon */, -1, 0);
+		w->many_bytes = want * sizeof(*p);
+		long m = sysn6(SYS_mmap, 0, w->many_bytes, 3 /* rw */, 0x22 /* private anon */,
+			       -1, 0);
 
 		if (m < 0 && m > -4096)
 			return -ENOMEM;
-		p = (struct pollfd *)m;
+		p = w->many = (struct pollfd *)m;
 	}
 	p[n++] = (struct pollfd){ w->efd, POLLIN, 0 };
 	if (lead)
@@ -251,7 +318,7 @@ static int sleep_on_fds(struct wait *w, bool lead)
 	off = n;
 	for (nfds_t i = 0; i < w->nkfds; i++)
 		p[n++] = w->kfds[i];
-	int ret = sys_ppoll(p, n, time_left(w, &ts), w->mask);
+	int ret = asleep(w, p, n);
 	w->kready = 0;
 	for (nfds_t i = 0; i < w->nkfds; i++) {
 		w->kfds[i].revents = ret > 0 ? p[off + i].revents : 0;
@@ -259,15 +326,13 @@ static int sleep_on_fds(struct wait *w, bool lead)
 	}
 	if (lead && ret > 0 && p[1].revents)
 		engine.rnic->ops->channel_drain(engine.channel);
-	if (p != few)
-		sys2(SYS_munmap, p, bytes);
+	unmap_many(w);
 	return ret == 0 ? -ETIMEDOUT : ret < 0 ? ret : 0;
 }
 
 static int sleep_on_word(struct wait *w)
 {
-	struct timespec ts;
-	int ret = sys_futex(&w->word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, time_left(w, &ts));
+	int ret = asleep(w, NULL, 0);
 
 	return ret == -EAGAIN ? 0 : ret;
 }
@@ -276,40 +341,43 @@ static int sleep_on_word(struct wait *w)
 static int sleep_once(struct wait *w)
 {
 	int ret = 0;
-	bool lead = join(w);
 
-	if (lead && w->efd < 0) {	/* a leader is woken by descriptor */
-		leave(w, true);
+	join(w);
+	if (w->leads && w->efd < 0) {	/* a leader is woken by descriptor */
+		leave(w);
 		w->efd = efd_get();
 		if (w->efd < 0)
 			return w->efd;
-		lead = join(w);
+		join(w);
 	}
-	if (lead) {
+	if (w->leads) {
 		engine_arm();
 		engine_poll_all();
 	}
 	if (!is_ready(w) && !ld_acq(&w->word)) {
 		count(CNT_sleeps, 1);
-		ret = w->efd >= 0 ? sleep_on_fds(w, lead) : sleep_on_word(w);
+		ret = w->efd >= 0 ? sleep_on_fds(w) : sleep_on_word(w);
 	}
-	leave(w, lead);
+	leave(w);
 	if (w->efd >= 0 && ld_acq(&w->word)) {	/* nobody can wake it any more: drain */
 		uint64_t v;
 
 		sys_read(w->efd, &v, sizeof(v));
 	}
-	if (lead)
+	if (w->leads)
 		bg_unpark();
 	return ret;
 }
 
 int wait_run(struct wait *w)
 {
+	uint32_t interrupting = section.interrupting;
 	int ret = 0;
 
 	w->kready = 0;
 	w->efd = -1;
+	w->joined = w->leads = false;
+	w->many = NULL;
 	list_init(&w->node);
 	if (is_ready(w))
 		return 0;
@@ -334,6 +402,7 @@ int wait_run(struct wait *w)
 		}
 	}
 	efd_put(w->efd);
+	w->restart = section.interrupting == interrupting;
 	return ret;
 }
 

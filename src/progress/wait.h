@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/atomic.h"
 #include "base/list.h"
@@ -40,18 +41,26 @@ struct wait {
 	nfds_t nkfds;
 	const sigset_t *mask;		/* during the sleep only; NULL: leave it alone */
 	bool no_spin;
+	bool no_cancel;			/* of a call that is no cancellation point */
 
 	/* results */
 	int kready;			/* how many of kfds have revents */
+	bool restart;			/* with -EINTR: every handler that ran had SA_RESTART */
 
 	/* private */
 	struct list node;
 	uint32_t word;			/* 1: woken */
 	int efd;			/* -1: sleeps on word */
+	bool joined, leads;		/* on the list; sleeps on the channel */
+	struct timespec left;		/* of the sleep; set to nothing by a handler */
+	struct pollfd *many;		/* mapped, when they are too many for the stack */
+	size_t many_bytes;
 };
 
 /*
- * Context: any application thread, no lock held.
+ * Context: any application thread, no lock held.  Handlers of the program run
+ * here, and a handler or pthread_cancel() may leave for good: nothing that the
+ * caller must give back may depend on a return.
  * Return: 0 when ready() holds or kready > 0; -ETIMEDOUT; -EINTR.
  */
 int wait_run(struct wait *w);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/guard.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "progress/engine.h"
 #include "progress/wait.h"
@@ -261,11 +262,11 @@ static int plain_call(enum call_id call, int ep, struct epoll_event *ev, int max
 			      (int64_t)INT32_MAX);
 	switch (call) {
 	case CALL_epoll_pwait:
-		return result(real.epoll_pwait(ep, ev, max, ms, mask));
+		return result(section_away(real.epoll_pwait(ep, ev, max, ms, mask)));
 	case CALL_epoll_pwait2:
-		return result(real.epoll_pwait2(ep, ev, max, timeout, mask));
+		return result(section_away(real.epoll_pwait2(ep, ev, max, timeout, mask)));
 	default:
-		return result(real.epoll_wait(ep, ev, max, ms));
+		return result(section_away(real.epoll_wait(ep, ev, max, ms)));
 	}
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/guard.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "progress/engine.h"
 #include "progress/wait.h"
@@ -98,11 +99,11 @@ static int plain_poll(enum call_id call, struct pollfd *fds, nfds_t n,
 	int ms = -1;
 
 	if (call == CALL_ppoll || call == CALL___ppoll_chk)
-		return result(real.ppoll(fds, n, timeout, mask));
+		return result(section_away(real.ppoll(fds, n, timeout, mask)));
 	if (timeout)
 		ms = (int)MIN((int64_t)timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000,
 			      (int64_t)INT_MAX);
-	return result(real.poll(fds, n, ms));
+	return result(section_away(real.poll(fds, n, ms)));
 }
 
 /* ------------------------------------------------------------- the ring -- */
@@ -352,13 +353,13 @@ static int plain_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *
 			struct timespec *timeout, const sigset_t *mask)
 {
 	if (call == CALL_pselect)
-		return result(real.pselect(n, r, w, e, timeout, mask));
+		return result(section_away(real.pselect(n, r, w, e, timeout, mask)));
 	struct timeval tv;
 	if (timeout) {
 		tv.tv_sec = timeout->tv_sec;
 		tv.tv_usec = timeout->tv_nsec / 1000;
 	}
-	int ret = result(real.select(n, r, w, e, timeout ? &tv : NULL));
+	int ret = result(section_away(real.select(n, r, w, e, timeout ? &tv : NULL)));
 	if (timeout) {
 		timeout->tv_sec = tv.tv_sec;
 		timeout->tv_nsec = tv.tv_usec * 1000;

@@ -18,6 +18,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/privfd.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "progress/engine.h"
 #include "progress/wait.h"
@@ -196,7 +197,8 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 
 	if (!c)
 		return;
-	struct raw_wait r = { .w = { .ready = raw_ready, .deadline_ns = clock_ns() + 3 * NS_PER_S },
+	struct raw_wait r = { .w = { .ready = raw_ready, .no_cancel = true,
+				     .deadline_ns = clock_ns() + 3 * NS_PER_S },
 			      .c = c, .gen = c->gen, .tx = tx, .rx = rx };
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, why);
@@ -206,8 +208,8 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 	if (rx && c->link)
 		rx_act(c, prx_want(&c->rx));
 	lock_drop(&c->rxl);
-	if (!raw_ready(&r.w))
-		wait_run(&r.w);
+	while (!raw_ready(&r.w) && wait_run(&r.w) == -EINTR)
+		;
 }
 
 void sock_foreign(int fd, enum reason why)
@@ -221,20 +223,20 @@ ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, 
 		kernel_only(in, false, true, REASON_OPTION);
 	if (fdtab_tracked(out))
 		kernel_only(out, true, false, REASON_OPTION);
-	ssize_t r = real.splice(in, inoff, out, outoff, n, flags);
+	ssize_t r = section_away(real.splice(in, inoff, out, outoff, n, flags));
 	return r < 0 ? -errno : r;
 }
 
 ssize_t sock_tee(int in, int out, size_t n, unsigned flags)
 {
-	ssize_t r = real.tee(in, out, n, flags);
+	ssize_t r = section_away(real.tee(in, out, n, flags));
 
 	return r < 0 ? -errno : r;
 }
 
 ssize_t sock_vmsplice(int fd, const struct iovec *iov, size_t cnt, unsigned flags)
 {
-	ssize_t r = real.vmsplice(fd, iov, cnt, flags);
+	ssize_t r = section_away(real.vmsplice(fd, iov, cnt, flags));
 
 	return r < 0 ? -errno : r;
 }
@@ -286,7 +288,7 @@ int sock_shutdown(int fd, int how)
 	if (!c || !c->ever_bound || how < SHUT_RD || how > SHUT_RDWR) {
 		if (c)
 			conn_unlock_both(c);
-		return result(real.shutdown(fd, how));
+		return result(section_away(real.shutdown(fd, how)));
 	}
 	if (how != SHUT_RD)
 		err = shutdown_wr(c, fd);
@@ -303,7 +305,7 @@ int sock_shutdown(int fd, int how)
 
 int sock_fcntl(int fd, int cmd, long arg)
 {
-	int r = result(real.fcntl(fd, cmd, arg));
+	int r = result(section_away(real.fcntl(fd, cmd, arg)));
 	struct conn *c = fdtab_conn(fd);
 
 	if (r < 0 || !c || cmd != F_SETFL)
@@ -352,7 +354,7 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 	default:
 		break;
 	}
-	r = result(real.ioctl(fd, req, arg));
+	r = result(section_away(real.ioctl(fd, req, arg)));
 	c = fdtab_conn(fd);
 	if (r >= 0 && c && req == FIONBIO)
 		st_rlx(&c->nonblock, *(int *)arg != 0);
@@ -403,7 +405,7 @@ static void note_socket_option(int fd, struct conn *c, int name, const void *val
 
 int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
-	int r = result(real.setsockopt(fd, level, name, val, len));
+	int r = result(section_away(real.setsockopt(fd, level, name, val, len)));
 	struct conn *c = fdtab_conn(fd);
 	int on = 0;
 
@@ -452,7 +454,7 @@ static void establish(struct conn *c, bool active)
 
 int sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	int r = result(real.connect(fd, addr, len));
+	int r = result(section_away(real.connect(fd, addr, len)));
 
 	if (r == 0 || r == -EINPROGRESS) {
 		struct conn *c = conn_lock_both(fd);
@@ -502,8 +504,9 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 {
 	struct sockaddr_storage peer = { 0 };
 	socklen_t peerlen = sizeof(peer);
-	int s = is_accept4 ? real.accept4(fd, (struct sockaddr *)&peer, &peerlen, flags)
-			   : real.accept(fd, (struct sockaddr *)&peer, &peerlen);
+	int s = section_away(is_accept4
+			     ? real.accept4(fd, (struct sockaddr *)&peer, &peerlen, flags)
+			     : real.accept(fd, (struct sockaddr *)&peer, &peerlen));
 
 	if (s < 0)
 		return -errno;
@@ -610,7 +613,7 @@ static void number_gone(struct conn *c, int fd)
 int sock_close(int fd)
 {
 	sock_purge(fd);
-	return result(real.close(fd));
+	return result(section_away(real.close(fd)));
 }
 
 void sock_purge(int fd)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ring/ring.h"
+#include "base/section.h"
 
 int io_check(struct io *io)
 {
@@ -31,7 +32,7 @@ static ssize_t result(ssize_t n)
 	return n < 0 ? -errno : n;
 }
 
-ssize_t io_kernel(int fd, struct io *io)
+static ssize_t call(int fd, struct io *io)
 {
 	void *p = io->cnt ? io->iov[0].iov_base : NULL;
 	size_t n = io->cnt ? io->iov[0].iov_len : 0;
@@ -64,6 +65,11 @@ ssize_t io_kernel(int fd, struct io *io)
 	default:
 		return -ENOSYS;
 	}
+}
+
+ssize_t io_kernel(int fd, struct io *io)
+{
+	return section_away(call(fd, io));
 }
 
 int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out)

@@ -98,7 +98,8 @@ static void wait_back(void)
 		conn_for_each(still_out, &n);
 		if (!n)
 			return;
-		struct wait w = { .ready = back_ready, .deadline_ns = clock_ns() + NS_PER_MS / 2 };
+		struct wait w = { .ready = back_ready, .no_cancel = true,
+				  .deadline_ns = clock_ns() + NS_PER_MS / 2 };
 		wait_run(&w);
 	} while (clock_ns() < end);
 	log_error("%u connections did not come back in time", n);
@@ -184,15 +185,22 @@ static bool ended(struct wait *w)
 	return ld_acq(&end_pending) == 0;
 }
 
+/* Also when signals come: what the program has written is to arrive. */
+static void wait_ended(void)
+{
+	struct wait w = { .ready = ended, .deadline_ns = clock_ns() + EXIT_S * NS_PER_S,
+			  .no_cancel = true };
+
+	while (ld_acq(&end_pending) && wait_run(&w) == -EINTR)
+		;
+}
+
 static void end_all(void)
 {
-	struct wait w = { .ready = ended, .deadline_ns = clock_ns() + EXIT_S * NS_PER_S };
-
 	if (!bg_running())
 		return;
 	conn_for_each(end_one, NULL);
-	if (ld_acq(&end_pending))
-		wait_run(&w);
+	wait_ended();
 }
 
 static void count_one(struct conn *c, void *arg)
@@ -221,9 +229,7 @@ void process_exec_prepare(char *const *argv, char *const *envp)
 		return;
 	hand_back(REASON_EXEC, true);
 	conn_for_each(end_cloexec, NULL);
-	struct wait w = { .ready = ended, .deadline_ns = clock_ns() + EXIT_S * NS_PER_S };
-	if (ld_acq(&end_pending))
-		wait_run(&w);
+	wait_ended();
 }
 
 void process_exec_failed(int err)

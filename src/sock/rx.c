@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "progress/wait.h"
 #include "sock/act.h"
@@ -372,6 +373,8 @@ static ssize_t rx_loop(int fd, struct io *io, struct conn **held)
 			continue;
 		t.w.deadline_ns = deadline;
 		int err = wait_run(&t.w);
+		if (err == -EINTR && t.w.restart && !io->done && deadline == WAIT_FOREVER)
+			continue;	/* as SA_RESTART has it */
 		if (err == -ETIMEDOUT)
 			err = -EAGAIN;
 		if (err)
@@ -383,6 +386,7 @@ ssize_t rx_run(int fd, struct io *io)
 {
 	struct conn *held = NULL;
 
+	section_call();
 	if (io_check(io) || (io->flags & ~RX_FLAGS_OK))
 		return io_kernel(fd, io);
 	ssize_t n = rx_loop(fd, io, &held);

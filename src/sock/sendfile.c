@@ -12,6 +12,7 @@
 #include <sys/sendfile.h>
 
 #include "base/counters.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "sock/bind.h"
 #include "sock/calls.h"
@@ -48,7 +49,7 @@ static ssize_t by_kernel(struct conn *c, int out, int in, off_t *off, size_t n)
 	size_t head = 0;
 
 	bool alone = tx_kernel_begin(c);
-	ssize_t r = real.sendfile(out, in, off, n);
+	ssize_t r = section_away(real.sendfile(out, in, off, n));
 	if (r < 0)
 		r = -errno;
 	if (r > 0 && first)
@@ -87,7 +88,7 @@ static ssize_t piece(int out, int in, off_t *off, size_t *want)
 	if (!c || !c->established) {
 		if (c)
 			lock_drop(&c->txl);
-		r = real.sendfile(out, in, off, *want);
+		r = section_away(real.sendfile(out, in, off, *want));
 		return r < 0 ? -errno : r;
 	}
 	if (!tx_for_ring(c)) {

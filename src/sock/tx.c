@@ -23,6 +23,7 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "progress/wait.h"
 #include "sock/act.h"
@@ -72,7 +73,7 @@ static ssize_t kernel_part(int fd, const struct io *io, size_t max)
 {
 	struct iovec v[IO_SLICE];
 	struct msghdr m = { .msg_iov = v, .msg_iovlen = (size_t)io_slice(io, io->done, max, v) };
-	ssize_t n = real.sendmsg(fd, &m, io->flags);
+	ssize_t n = section_away(real.sendmsg(fd, &m, io->flags));
 
 	return n < 0 ? -errno : n;
 }
@@ -497,6 +498,8 @@ static ssize_t tx_loop(int fd, struct io *io, struct conn **held)
 			continue;
 		t.w.deadline_ns = deadline;
 		int err = wait_run(&t.w);
+		if (err == -EINTR && t.w.restart && !io->done && deadline == WAIT_FOREVER)
+			continue;	/* as SA_RESTART has it */
 		if (err == -ETIMEDOUT)
 			err = -EAGAIN;
 		if (err)
@@ -508,6 +511,7 @@ ssize_t tx_run(int fd, struct io *io)
 {
 	struct conn *held = NULL;
 
+	section_call();
 	if (io_check(io))
 		return io_kernel(fd, io);
 	ssize_t n = tx_loop(fd, io, &held);

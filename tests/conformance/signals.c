@@ -292,12 +292,297 @@ static void jump_out(struct role *r)
 	conn_close(r);
 }
 
+static int same_fd;
+static char same_byte;
+static volatile long handler_sent;
+
+/* The connection that was interrupted is written to and read by the handler. */
+static void on_same(int sig)
+{
+	int saved = errno;
+	long k;
+
+	(void)sig;
+	k = send(same_fd, "h", 1, MSG_DONTWAIT);
+	if (k == 1)
+		handler_sent++;
+	else if (k != -1 || errno != EAGAIN)
+		handler_wrong++;
+	k = recv(same_fd, &same_byte, 1, MSG_DONTWAIT | MSG_PEEK);
+	if (k < 0 && errno != EAGAIN)
+		handler_wrong++;
+	handler_rounds++;
+	errno = saved;
+}
+
+/* A 1 ms timer at both ends of one connection, whose handlers use it as well. */
+static void handler_same(struct role *r)
+{
+	struct itimerval it = { .it_interval.tv_usec = 700, .it_value.tv_usec = 700 };
+	struct itimerval off = { { 0 } };
+	long rounds = 0, got = 0, extra = 0, k, i;
+	char buf[256];
+
+	conn_open(r);
+	same_fd = own_fd(r);
+	handler_set(SIGALRM, on_same, SA_RESTART);
+	MUST(r, setitimer(ITIMER_REAL, &it, NULL));
+	while (handler_rounds < 50 || rounds < 20000) {
+		if (send(same_fd, ".", 1, 0) != 1)
+			handler_wrong++;
+		rounds++;
+		k = recv(same_fd, buf, sizeof(buf), MSG_DONTWAIT);
+		for (i = 0; i < k; i++)
+			extra += buf[i] == 'h';
+		got += k > 0 ? k : 0;
+	}
+	MUST(r, setitimer(ITIMER_REAL, &off, NULL));
+	MUST(r, shutdown(same_fd, SHUT_WR));
+	while ((k = recv(same_fd, buf, sizeof(buf), 0)) > 0) {
+		for (i = 0; i < k; i++)
+			extra += buf[i] == 'h';
+		got += k;
+	}
+	TRY(r, 0, k);
+	TRY(r, 0, handler_wrong);
+	/* tell the other role what it should have got */
+	CLIENT(r) {
+		tell(r, rounds + handler_sent);
+		tell(r, handler_sent);
+		CHECK(r, hear(r) == got);
+		CHECK(r, hear(r) == extra);
+	}
+	SERVER(r) {
+		CHECK(r, hear(r) == got);
+		CHECK(r, hear(r) == extra);
+		tell(r, rounds + handler_sent);
+		tell(r, handler_sent);
+	}
+	conn_close(r);
+}
+
+#define KNOWN (SA_RESTART | SA_NODEFER | SA_SIGINFO | (int)SA_RESETHAND | SA_ONSTACK)
+
+/* What sigaction() and its elders say is what they were told. */
+static void dispositions(struct role *r)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART | SA_NODEFER }, old;
+
+	conn_open(r);
+	CLIENT(r) {
+		sigaddset(&sa.sa_mask, SIGUSR2);
+		TRY(r, 0, sigaction(SIGUSR1, &sa, NULL));
+		TRY(r, 0, sigaction(SIGUSR1, NULL, &old));
+		CHECK(r, old.sa_handler == on_signal);
+		CHECK(r, (old.sa_flags & KNOWN) == (SA_RESTART | SA_NODEFER));
+		CHECK(r, sigismember(&old.sa_mask, SIGUSR2) == 1);
+		CHECK(r, signal(SIGUSR1, SIG_IGN) == on_signal);
+		CHECK(r, signal(SIGUSR1, SIG_DFL) == SIG_IGN);
+		sa.sa_flags = (int)SA_RESETHAND;
+		TRY(r, 0, sigaction(SIGUSR1, &sa, &old));
+		CHECK(r, old.sa_handler == SIG_DFL);
+		hits = 0;
+		raise(SIGUSR1);
+		TRY(r, 1, hits);
+		TRY(r, 0, sigaction(SIGUSR1, NULL, &old));
+		CHECK(r, old.sa_handler == SIG_DFL);
+		CHECK(r, signal(SIGUSR1, on_signal) == SIG_DFL);
+		TRY(r, 0, sigaction(SIGUSR1, NULL, &old));
+		CHECK(r, (old.sa_flags & KNOWN) == SA_RESTART);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+		TRY(r, 0, siginterrupt(SIGUSR1, 1));
+#pragma GCC diagnostic pop
+		TRY(r, 0, sigaction(SIGUSR1, NULL, &old));
+		CHECK(r, old.sa_handler == on_signal && !(old.sa_flags & SA_RESTART));
+		CHECK(r, signal(SIGUSR1, on_signal) == on_signal);
+		TRY(r, 0, sigaction(SIGUSR1, NULL, &old));
+		CHECK(r, !(old.sa_flags & SA_RESTART));
+		TRY(r, -EINVAL, sigaction(SIGKILL, &sa, NULL));
+		TRY(r, -EINVAL, sigaction(77, &sa, NULL));
+	}
+	conn_close(r);
+}
+
+static siginfo_t info_seen;
+
+static void on_info(int sig, siginfo_t *si, void *uc)
+{
+	(void)sig;
+	(void)uc;
+	hits += si->si_code == SI_QUEUE && si->si_value.sival_int == hits;
+	info_seen = *si;
+}
+
+/* Queued signals with a value, while a connection streams: none lost, in order. */
+static void queued(struct role *r)
+{
+	struct sigaction sa = { .sa_sigaction = on_info, .sa_flags = SA_SIGINFO | SA_RESTART };
+	long i, sent = 0;
+	char buf[64];
+
+	sigaction(SIGRTMIN + 3, &sa, NULL);
+	hits = 0;
+	conn_open(r);
+	CLIENT(r) {
+		for (i = 0; i < 5000; i++) {
+			if (sigqueue(getpid(), SIGRTMIN + 3, (union sigval){ (int)i }) != 0)
+				break;
+			sent += send(r->c, buf, 64, 0);
+		}
+		TRY(r, 5000 * 64, sent);
+		TRY(r, 5000, hits);
+		CHECK(r, info_seen.si_pid == getpid());
+		MUST(r, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		long got = 0, k;
+
+		while ((k = recv(r->s, buf, 64, 0)) > 0)
+			got += k;
+		TRY(r, 5000 * 64, got);
+	}
+	conn_close(r);
+}
+
+static atomic_int cleaned;
+
+static void on_cancel(void *arg)
+{
+	(void)arg;
+	cleaned++;
+}
+
+static void *cancel_main(void *arg)
+{
+	char buf[8];
+
+	pthread_cleanup_push(on_cancel, NULL);
+	recv(*(int *)arg, buf, 8, 0);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void *cancel_epoll(void *arg)
+{
+	struct epoll_event ev;
+
+	pthread_cleanup_push(on_cancel, NULL);
+	epoll_wait(*(int *)arg, &ev, 1, -1);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void *cancel_busy(void *arg)
+{
+	pthread_cleanup_push(on_cancel, NULL);
+	while (send(*(int *)arg, "b", 1, MSG_DONTWAIT) == 1 || errno == EAGAIN)
+		;
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void cancel_one(struct role *r, void *(*start)(void *), int fd)
+{
+	pthread_t th;
+	void *ret;
+
+	if (pthread_create(&th, NULL, start, &fd) != 0)
+		give_up(r, "pthread_create");
+	poll(NULL, 0, 20);	/* mostly asleep by then; in time either way */
+	pthread_cancel(th);
+	pthread_join(th, &ret);
+	CHECK(r, ret == PTHREAD_CANCELED);
+}
+
+/* Threads cancelled asleep in recv and epoll_wait leave the connection whole. */
+static void cancel(struct role *r)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	char buf[8];
+	int ep, i;
+
+	conn_open(r);
+	CLIENT(r) {
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		MUST(r, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		for (i = 0; i < 3; i++) {
+			cancel_one(r, cancel_main, r->c);
+			cancel_one(r, cancel_epoll, ep);
+		}
+		TRY(r, 6, cleaned);
+		MUST(r, close(ep));
+	}
+	meet(r);
+	SERVER(r)
+		TRY(r, 5, send(r->s, "after", 5, 0));
+	CLIENT(r) {
+		TRY(r, 5, recv(r->c, buf, 8, 0));
+		cancel_one(r, cancel_busy, r->c);
+		MUST(r, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		long k;
+
+		while ((k = recv(r->s, buf, 8, 0)) > 0)
+			;
+		TRY(r, 0, k);
+	}
+	conn_close(r);
+}
+
+/* A jump out of every kind of wait, again and again; then it still works. */
+static void jump_often(struct role *r)
+{
+	struct itimerval it = { .it_value.tv_usec = 2000 };
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct pollfd p[80];
+	volatile int i;
+	char buf[8];
+	int ep, k;
+
+	conn_open(r);
+	CLIENT(r) {
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		MUST(r, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		for (k = 0; k < 80; k++)
+			p[k] = (struct pollfd){ .fd = r->c, .events = POLLIN };
+		handler_set(SIGALRM, on_jump, SA_RESTART);
+		for (i = 0; i < 60; i++) {
+			if (sigsetjmp(out_of_recv, 1) != 0)
+				continue;
+			MUST(r, setitimer(ITIMER_REAL, &it, NULL));
+			if (i % 4 == 0)
+				recv(r->c, buf, 8, 0);
+			else if (i % 4 == 1)
+				epoll_wait(ep, &ev, 1, -1);
+			else
+				poll(p, i % 4 == 2 ? 1 : 80, -1);
+			NOTE(r, "came back  WRONG");
+			r->t.failures++;
+			break;
+		}
+		MUST(r, close(ep));
+	}
+	meet(r);
+	SERVER(r)
+		TRY(r, 2, send(r->s, "ok", 2, 0));
+	CLIENT(r)
+		TRY(r, 2, recv(r->c, buf, 8, 0));
+	conn_close(r);
+}
+
 const struct conf_case signals_cases[] = {
 	{ "signals-interrupted", interrupted, 0 },
 	{ "signals-restarted", restarted, TOGETHER },
 	{ "signals-write-interrupted", write_interrupted, 0 },
 	{ "signals-masks", masks, WAIT_POLL },
 	{ "signals-handler-io", handler_io, PROCESS },
+	{ "signals-handler-same", handler_same, PROCESS },
 	{ "signals-jump-out", jump_out, PROCESS },
+	{ "signals-jump-often", jump_often, PROCESS },
+	{ "signals-dispositions", dispositions, PROCESS },
+	{ "signals-queued", queued, PROCESS },
+	{ "signals-cancel", cancel, TOGETHER },
 	{ NULL, NULL, 0 }
 };

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* section.c - see section.h */
+#define _GNU_SOURCE
+#include "base/section.h"
+
+#include <pthread.h>
+
+#include "base/sys.h"
+
+__thread struct section section;
+
+void section_cancel_point(void)
+{
+	uint32_t depth = section_suspend();
+
+	pthread_testcancel();
+	section_resume(depth);
+}
+
+void section_flush(void)
+{
+	uint64_t mask = section.mask;
+
+	if (section.depth)
+		return;		/* the outermost does it */
+	section.deferred = 0;
+	fence_signal();
+	/* the handlers run before this returns, and one may not let it return */
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}

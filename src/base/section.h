@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * section.h - a thread against the signal handlers that interrupt it
+ *
+ * From the door to the place where a call may block, a thread is in a section:
+ * it may hold locks and have lists half changed, so no handler of the program
+ * must run.  The handlers stand behind a function of ours (preload/signals.c)
+ * which, in a section, gives the signal back to the kernel, blocked, and has
+ * section_flush() let it in when the section ends.  So masks, order, siginfo
+ * and stacks are the kernel's own, and a handler may call anything, or jump.
+ *
+ * Where a call may block, the section is suspended, with no lock held: around
+ * libc's own function, and around the sleep of wait_run(), which leaves word
+ * in away() what is to be taken back before a handler runs there, because it
+ * may never return.
+ */
+#ifndef BASE_SECTION_H
+#define BASE_SECTION_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/util.h"
+
+struct section {
+	uint32_t depth;
+	uint32_t calls;			/* that may block, so far */
+	uint32_t deferred;		/* a signal waits, all are blocked */
+	uint32_t handlers;		/* handlers run in this thread so far */
+	uint32_t interrupting;		/* ... of them without SA_RESTART */
+	void (*away)(void *arg);	/* take the sleeper off its lists; NULL: nobody sleeps */
+	void *away_arg;
+	uint64_t mask;			/* the program's own, while deferred */
+};
+
+extern __thread struct section section __attribute__((tls_model("initial-exec")));
+
+/* Let the signals in.  Context: depth 0. */
+void section_flush(void);
+
+static inline void section_enter(void)
+{
+	section.depth++;
+	fence_signal();
+}
+
+static inline void section_leave(void)
+{
+	fence_signal();
+	section.depth--;
+	fence_signal();
+	if (unlikely(section.deferred))
+		section_flush();
+}
+
+/* Around what may block; no lock held. */
+static inline uint32_t section_suspend(void)
+{
+	uint32_t depth = section.depth;
+
+	fence_signal();
+	section.depth = 0;
+	fence_signal();
+	if (unlikely(section.deferred))
+		section_flush();
+	return depth;
+}
+
+static inline void section_resume(uint32_t depth)
+{
+	fence_signal();
+	section.depth = depth;
+	fence_signal();
+}
+
+/*
+ * pthread_cancel() acts on a thread that finds data wherever it looks, too: at
+ * least once in so many calls.
+ */
+#define SECTION_CANCEL_EVERY 16
+void section_cancel_point(void);
+
+static inline void section_call(void)
+{
+	if (unlikely(++section.calls % SECTION_CANCEL_EVERY == 0))
+		section_cancel_point();
+}
+
+#define section_away(call) ({ \
+	uint32_t _depth = section_suspend(); \
+	__typeof__(call) _ret = (call); \
+	section_resume(_depth); \
+	_ret; })
+
+#endif
