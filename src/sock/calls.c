@@ -74,15 +74,19 @@ ssize_t sock_preadv2(int fd, const struct iovec *iov, int cnt, off_t off, int fl
 					.rwflags = flags, .flags = flags & 8 ? MSG_DONTWAIT : 0 });
 }
 
-static bool msg_too_long(const struct msghdr *msg)
+static int msg_check(const struct msghdr *msg)
 {
-	return msg->msg_iovlen > IOV_MAX;
+	if (io_bad_address(msg))
+		return -EFAULT;
+	return msg->msg_iovlen > IOV_MAX ? -EMSGSIZE : 0;
 }
 
 ssize_t sock_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	if (msg_too_long(msg))
-		return -EMSGSIZE;
+	int err = msg_check(msg);
+
+	if (err)
+		return err;
 	return rx_run(fd, &(struct io){ .call = CALL_recvmsg, .iov = msg->msg_iov,
 					.cnt = (int)msg->msg_iovlen, .flags = flags, .msg = msg });
 }
@@ -93,6 +97,8 @@ int sock_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct ti
 				 (uint64_t)timeout->tv_nsec : 0;
 	unsigned i;
 
+	if (n && io_bad_address(msgs))
+		return -EFAULT;
 	for (i = 0; i < MIN(n, 1024u); i++) {
 		int f = flags & ~MSG_WAITFORONE;
 		ssize_t got;
@@ -152,8 +158,10 @@ ssize_t sock_pwritev2(int fd, const struct iovec *iov, int cnt, off_t off, int f
 
 ssize_t sock_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	if (msg_too_long(msg))
-		return -EMSGSIZE;
+	int err = msg_check(msg);
+
+	if (err)
+		return err;
 	return tx_run(fd, &(struct io){ .call = CALL_sendmsg, .iov = msg->msg_iov,
 					.cnt = (int)msg->msg_iovlen, .flags = flags,
 					.msg = (struct msghdr *)(uintptr_t)msg });
@@ -163,6 +171,8 @@ int sock_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
 	unsigned i;
 
+	if (n && io_bad_address(msgs))
+		return -EFAULT;
 	for (i = 0; i < MIN(n, 1024u); i++) {
 		ssize_t done = sock_sendmsg(fd, &msgs[i].msg_hdr, flags);
 

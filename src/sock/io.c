@@ -16,12 +16,15 @@ int io_check(struct io *io)
 
 	if (io->cnt < 0 || io->cnt > IOV_MAX)
 		return io->msg ? -EMSGSIZE : -EINVAL;
+	if (io->cnt && io_bad_address(io->iov))
+		return -EFAULT;
 	for (int i = 0; i < io->cnt; i++) {
 		size_t n = io->iov[i].iov_len;
 
 		if (n > (size_t)SSIZE_MAX - total)
 			return -EINVAL;
 		total += n;
+		io->bad |= n && io_bad_address(io->iov[i].iov_base);
 	}
 	io->total = MIN(total, (size_t)0x7ffff000);	/* MAX_RW_COUNT */
 	return 0;
@@ -34,8 +37,9 @@ static ssize_t result(ssize_t n)
 
 static ssize_t call(int fd, struct io *io)
 {
-	void *p = io->cnt ? io->iov[0].iov_base : NULL;
-	size_t n = io->cnt ? io->iov[0].iov_len : 0;
+	bool one = io->cnt > 0 && !io_bad_address(io->iov);	/* or the kernel says so */
+	void *p = one ? io->iov[0].iov_base : NULL;
+	size_t n = one ? io->iov[0].iov_len : 0;
 
 	switch (io->call) {
 	case CALL_read:

@@ -25,9 +25,8 @@
 #include "sock/fdtab.h"
 #include "sock/io.h"
 
-/* flags of recv() that the ring knows */
-#define RX_FLAGS_OK	(MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_CMSG_CLOEXEC | \
-			 MSG_NOSIGNAL)
+/* flags of recv() that look beside the stream; TCP takes no notice of any unknown */
+#define RX_FLAGS_ASIDE	(MSG_OOB | MSG_ERRQUEUE)
 #define POLL_EVERY	16
 
 static bool rx_blocking(const struct conn *c, const struct io *io)
@@ -116,6 +115,9 @@ static ssize_t rx_ring(struct conn *c, struct io *io)
 {
 	if (c->rx.state == PRX_ON && !rx_look(c))
 		return -EAGAIN;
+	bool bad = io->bad && !(io->flags & MSG_TRUNC);
+	if (unlikely(bad || io->done == io->total) && prx_avail(&c->rx, &(uint64_t){ 0 }))
+		return bad ? -EFAULT : 0;
 	size_t n = rx_take(c, io);
 
 	return n ? (ssize_t)n : rx_end(c, io);
@@ -225,7 +227,7 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 
 static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
 {
-	if (n == -EAGAIN || n == -EINTR || n >= 0)
+	if (n >= 0 || n == -EAGAIN || n == -EINTR || n == -EFAULT || n == -ENOMEM)
 		return n;
 	rx_kernel_end(c, (int)-n);
 	return rx_ring(c, io);
@@ -316,6 +318,13 @@ static uint64_t deadline_of_rx(const struct conn *c)
 	return c->rcvtimeo_ns ? clock_ns() + c->rcvtimeo_ns : WAIT_FOREVER;
 }
 
+/* read() of no bytes returns at once (recv() does not), and odd flags are refused. */
+static bool rx_nothing(const struct io *io)
+{
+	return (io->call == CALL_read || io->call == CALL_readv || io->call == CALL_preadv2) &&
+	       (!io->total || (io->rwflags & ~RWF_NOWAIT));
+}
+
 static struct conn *rx_again(int fd, struct conn *held)
 {
 	if (!held)
@@ -387,7 +396,7 @@ ssize_t rx_run(int fd, struct io *io)
 	struct conn *held = NULL;
 
 	section_call();
-	if (io_check(io) || (io->flags & ~RX_FLAGS_OK))
+	if (io_check(io) || (io->flags & RX_FLAGS_ASIDE) || rx_nothing(io))
 		return io_kernel(fd, io);
 	ssize_t n = rx_loop(fd, io, &held);
 	if (held)

@@ -32,7 +32,8 @@
 #include "sock/io.h"
 
 /* flags of send() that make no difference on a ring */
-#define TX_FLAGS_OK	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_MORE)
+#define TX_FLAGS_OK	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_MORE | MSG_DONTROUTE | \
+			 MSG_CONFIRM)
 #define STALL_MS	50
 
 static bool tx_blocking(const struct conn *c, const struct io *io)
@@ -307,7 +308,7 @@ bool tx_for_ring(struct conn *c)
 
 static bool may_switch(struct conn *c, const struct io *io)
 {
-	return io->done < io->total && !(io->flags & ~TX_FLAGS_OK) && switchable(c);
+	return io->done < io->total && !io->bad && switchable(c);
 }
 
 /* Return: true when writes go to the ring from now on. */
@@ -407,6 +408,8 @@ static bool outgrown(const struct conn *c, const struct io *io)
 
 static ssize_t tx_step_ring(struct conn *c, struct io *io)
 {
+	if (unlikely(io->bad))
+		return -EFAULT;
 	size_t n = tx_put(c, io);
 
 	if (n || io->total == io->done)
@@ -416,6 +419,24 @@ static ssize_t tx_step_ring(struct conn *c, struct io *io)
 	return -EAGAIN;
 }
 
+/* Urgent or zero-copy data, ancillary data, flags of pwritev2(): the kernel's alone. */
+static bool tx_odd(const struct io *io)
+{
+	return (io->flags & ~TX_FLAGS_OK) || (io->msg && io->msg->msg_controllen) ||
+	       (io->rwflags & ~RWF_NOWAIT);
+}
+
+/*
+ * The reader does not count an urgent byte in the stream, so that no switch
+ * would ever meet its count: not again, ring or not yet.  txl held.
+ */
+static void tx_kernel_for_good(struct conn *c)
+{
+	if (c->meet != MEET_OVER)
+		bind_give_up(c, REASON_OPTION);
+	tx_retreat(c, REASON_OPTION);
+}
+
 /* One round under the lock.  Return: bytes, -errno; -EAGAIN: nothing moves now. */
 static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 {
@@ -423,9 +444,8 @@ static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 		return -conn_error_take(c);
 	if (unlikely(c->tx_shut) && conn_tx_on_ring(c))
 		return broken_pipe(io);
-	if (unlikely(conn_tx_on_ring(c) && (io->flags & ~TX_FLAGS_OK)) ||
-	    unlikely(io->msg && io->msg->msg_controllen && conn_tx_on_ring(c)))
-		tx_retreat(c, REASON_OPTION);
+	if (unlikely(tx_odd(io)))
+		tx_kernel_for_good(c);
 	if (likely(tx_in_ring(c))) {
 		ssize_t n = tx_step_ring(c, io);
 
