@@ -462,16 +462,45 @@ static void establish(struct conn *c, bool active)
 	}
 }
 
+/* Another number of the program's for c, when the first one is closed. */
+static int other_number(struct conn *c, int not_this)
+{
+	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1))
+		if (fd != not_this && fdtab_conn(fd) == c)
+			return fd;
+	return -1;
+}
+
+/*
+ * connect() to AF_UNSPEC: the socket is a new one, which stays on the kernel.
+ * The old connection is gone with a reset, so there is nothing to end.
+ */
+static int disconnect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	kernel_only(fd, true, true, REASON_OPTION);
+	int r = result(section_away(real.connect(fd, addr, len)));
+	struct conn *c = r == 0 ? conn_lock_both(fd) : NULL;
+	if (!c)
+		return r;
+	c->linger0 = true;
+	conn_unlock_both(c);
+	for (int other; (other = other_number(c, fd)) >= 0;)
+		sock_purge(other);
+	sock_purge(fd);
+	return r;
+}
+
 int sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
+	if (!io_bad_address(addr) && len >= sizeof(addr->sa_family) &&
+	    addr->sa_family == AF_UNSPEC)
+		return disconnect(fd, addr, len);
 	int r = result(section_away(real.connect(fd, addr, len)));
 
 	if (r == 0 || r == -EINPROGRESS) {
 		struct conn *c = conn_lock_both(fd);
 
-		if (c && addr && addr->sa_family == AF_UNSPEC)
-			bind_give_up(c, REASON_OPTION);
-		else if (c && !c->established)
+		if (c && !c->established)
 			establish(c, true);
 		if (c)
 			conn_unlock_both(c);
@@ -539,15 +568,6 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 		bind_accepted(l, c, &peer);
 	}
 	return s;
-}
-
-/* Another number of the program's for c, when the first one is closed. */
-static int other_number(struct conn *c, int not_this)
-{
-	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1))
-		if (fd != not_this && fdtab_conn(fd) == c)
-			return fd;
-	return -1;
 }
 
 static void stop_watch(struct conn *c)
