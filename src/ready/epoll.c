@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "base/guard.h"
@@ -22,9 +23,14 @@
 #include "ready/ready.h"
 #include "sock/bind.h"
 #include "sock/fdtab.h"
+#include "sock/sock.h"
 
 #define KCHECK_MIN_US	32
-#define KCHECK_MAX_US	4096
+#define KCHECK_MAX_US	1024
+#define LOWEST_POINTER	65536	/* below that nothing is ever mapped: EFAULT */
+#define WANTS		16
+#define IN_BITS	 (EPOLLIN | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP)
+#define OUT_BITS (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
 
 void ready_epoll_created(int ep)
 {
@@ -50,12 +56,12 @@ static int ctl_add(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	if (!e)
 		return -ENOMEM;
 	e->events = ev->events;
-	e->data = ev->data.u64;
+	eset_data(e, ev->data.u64);
 	int err = eset_sync(e, true);
 	if (err)
 		eset_remove(e);
 	else if (c->ever_bound)
-		eset_push(e);
+		eset_push(e, NEWS_ALL);
 	return err;
 }
 
@@ -67,17 +73,18 @@ static int ctl_mod(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 		return sys_epoll_ctl(ep, EPOLL_CTL_MOD, fd, ev);
 	struct eent old = *e;
 	e->events = ev->events;
-	e->data = ev->data.u64;
+	eset_data(e, ev->data.u64);
 	e->disabled = false;
+	e->moved_in = e->moved_out = false;
 	int err = eset_sync(e, true);
 	if (err) {
 		e->events = old.events;
-		e->data = old.data;
+		eset_data(e, old.data);
 		e->disabled = old.disabled;
 		return err;
 	}
 	if (c->ever_bound)
-		eset_push(e);
+		eset_push(e, NEWS_ALL);
 	return 0;
 }
 
@@ -91,22 +98,23 @@ static int ctl_del(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	return err;
 }
 
-int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
+/* Modes and sets that we do not follow: the conn must be the kernel's first. */
+static void ctl_prepare(struct eset *s, int op, int fd, const struct epoll_event *ev)
 {
-	struct conn *c = conn_lock_both(fd);
-	struct eset *s = fdtab_eset(ep);
+	struct conn *c = fdtab_conn(fd);
+
+	if (!c || op != EPOLL_CTL_ADD || !ev || (s && !(ev->events & EPOLLEXCLUSIVE)))
+		return;
+	sock_foreign(fd, REASON_OPTION);
+}
+
+/* Both locks of c held. */
+static int ctl(struct eset *s, int ep, int op, int fd, struct conn *c, struct epoll_event *ev)
+{
 	int err;
 
-	if (!c)
-		return result(real.epoll_ctl(ep, op, fd, ev));
-	if (!s || (ev && op == EPOLL_CTL_ADD && (ev->events & EPOLLEXCLUSIVE))) {
-		/* a set, or a mode, that we do not follow: it must stay on the kernel */
-		bind_give_up(c, REASON_OPTION);
-		conn_unlock_both(c);
-		return result(real.epoll_ctl(ep, op, fd, ev));
-	}
 	lock_take(&ready_lock);
-	if (op == EPOLL_CTL_ADD && ev)
+	if (op == EPOLL_CTL_ADD && ev && !(ev->events & EPOLLEXCLUSIVE))
 		err = ctl_add(s, ep, c, fd, ev);
 	else if (op == EPOLL_CTL_MOD && ev)
 		err = ctl_mod(s, ep, c, fd, ev);
@@ -114,51 +122,175 @@ int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 		err = ctl_del(s, ep, c, fd, ev);
 	else
 		err = sys_epoll_ctl(ep, op, fd, ev);
-	bool news = s->nready;
 	lock_drop(&ready_lock);
+	return err;
+}
+
+/* One set in another: the kernel asks the inner one. */
+static int ctl_other(int ep, int op, int fd, struct epoll_event *ev)
+{
+	struct eset *inner = fdtab_eset(fd);
+	int err = result(real.epoll_ctl(ep, op, fd, ev));
+
+	if (!err && inner && op == EPOLL_CTL_ADD)
+		eset_foreign(inner);
+	return err;
+}
+
+int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
+{
+	struct eset *s = fdtab_eset(ep);
+
+	if (!fdtab_conn(fd) || (ev && (uintptr_t)ev < LOWEST_POINTER))
+		return ctl_other(ep, op, fd, ev);
+	ctl_prepare(s, op, fd, ev);
+	struct conn *c = conn_lock_both(fd);
+	if (!c || !s) {
+		if (c)
+			conn_unlock_both(c);
+		return ctl_other(ep, op, fd, ev);
+	}
+	int err = ctl(s, ep, op, fd, c, ev);
+	bool keep = !err && op == EPOLL_CTL_ADD && ld_rlx(&s->foreign);
+	if (keep)
+		conn_get(c);
 	conn_unlock_both(c);
-	if (news)
+	if (keep) {
+		sock_keep_on_kernel(c, REASON_OPTION);
+		conn_put(c);
+	}
+	if (ld_rlx(&s->nready))
 		wait_wake_ready();
 	return err;
 }
 
 /* --------------------------------------------------------------- wait -- */
 
+/* Conns that a waiter wants room on, to be asked for when the lock is away. */
+struct wants {
+	struct conn *c[WANTS];
+	int n;
+};
+
+/* What the kernel has to say of an entry that both sides answer: tcp_poll() now. */
+static uint32_t kernel_share(const struct eent *e)
+{
+	struct pollfd p = { e->fd, (short)(e->kevents & (IN_BITS | OUT_BITS)), 0 };
+	struct timespec zero = { 0, 0 };
+
+	if (!e->in_kernel || !p.events)
+		return 0;
+	return sys_ppoll(&p, 1, &zero, NULL) > 0 ? (uint32_t)(uint16_t)p.revents & e->events : 0;
+}
+
+/* One entry that has left the ready list; ready_lock held. */
+static uint32_t look(struct eent *e, struct wants *w)
+{
+	struct conn *c = e->conn;
+	uint32_t m = conn_ring_events(c) & (e->events | EPOLLERR | EPOLLHUP);
+
+	if ((e->events & OUT_BITS) && !(m & OUT_BITS) && conn_tx_on_ring(c)) {
+		conn_get(c);
+		w->c[w->n++] = c;
+	}
+	m = eset_report(e, m);
+	return m ? m | kernel_share(e) : 0;
+}
+
 /* Report from the ready list; what has nothing to say any more leaves it. */
 static int collect(struct eset *s, struct epoll_event *ev, int max)
 {
+	struct wants w = { .n = 0 };
 	int n = 0;
 
 	guard_enter();
 	lock_take(&ready_lock);
-	for (uint32_t left = s->nready; left && n < max; left--) {
+	for (uint32_t left = s->nready; left && n < max && w.n < WANTS; left--) {
 		struct eent *e = list_entry(s->ready.next, struct eent, in_ready);
-		uint32_t m = conn_ring_events(e->conn) & (e->events | EPOLLERR | EPOLLHUP);
 
 		eset_pop(e);
-		if (e->events & EPOLLOUT && !(m & EPOLLOUT) && !e->disabled)
-			conn_out_awaited(e->conn);
-		if (!m || e->disabled)
+		uint32_t m = look(e, &w);
+		if (!m)
 			continue;
 		ev[n++] = (struct epoll_event){ .events = m, .data.u64 = e->data };
-		if (e->events & EPOLLONESHOT)
+		if (e->events & EPOLLONESHOT) {
 			e->disabled = true;
-		else if (!(e->events & EPOLLET))
-			eset_push(e);
+			eset_sync(e, false);
+		} else if (!(e->events & EPOLLET)) {
+			eset_push(e, EPOLLIN | EPOLLOUT);
+		}
 	}
 	lock_drop(&ready_lock);
 	guard_exit();
+	for (int i = 0; i < w.n; i++) {
+		tx_want_room(w.c[i]);
+		conn_put(w.c[i]);
+	}
 	return n;
 }
 
-/* Take our own momentary entry out of what the kernel reported. */
-static int filter(struct epoll_event *ev, int n)
+/* rxl not held.  Is IN, told by the kernel of a conn just back from the ring, known already? */
+static bool old_arrivals(struct conn *c, uint64_t told)
+{
+	int queued = 0;
+
+	lock_take(&c->rxl);
+	bool old = c->rx_dry != c->rx_given && c->rx.state == PRX_RAW && !c->rx_inside && !c->rx.drop && c->fd >= 0 &&
+		   sys_ioctl(c->fd, FIONREAD, &queued) == 0 &&
+		   (c->rx_given + (uint64_t)queued) << 3 == told;
+	lock_drop(&c->rxl);
+	return old;
+}
+
+/*
+ * An event of the kernel's own: what is left of it.  A one-shot entry fires on
+ * one side only; an edge that came back with its conn is no news.
+ */
+static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
+{
+	struct conn *c = NULL;
+	uint64_t told = 0;
+
+	lock_take(&ready_lock);
+	struct eent *e = eset_by_data(s, data);
+	if (e && e->events & EPOLLONESHOT) {
+		if (e->disabled)
+			m = 0;
+		e->disabled = true;
+	} else if (e && e->events & EPOLLET && (e->moved_in || e->moved_out)) {
+		if (e->moved_out && !ld_rlx(&e->conn->tx_blocked))
+			m &= ~(uint32_t)OUT_BITS;
+		if (e->moved_in && m && !(m & ~(uint32_t)(EPOLLIN | EPOLLRDNORM))) {
+			c = e->conn;
+			told = e->told;
+			conn_get(c);
+		}
+		e->moved_in = e->moved_out = false;
+	}
+	lock_drop(&ready_lock);
+	if (c) {
+		if (old_arrivals(c, told))
+			m = 0;
+		conn_put(c);
+	}
+	return m;
+}
+
+/* Of what the kernel reported: our own momentary entry goes, the rest is looked at. */
+static int filter(struct eset *s, struct epoll_event *ev, int n)
 {
 	int k = 0;
 
-	for (int i = 0; i < n; i++)
-		if (ev[i].data.ptr != &eset_kick_mark)
-			ev[k++] = ev[i];
+	for (int i = 0; i < n; i++) {
+		uint32_t m = ev[i].events;
+
+		if (ev[i].data.ptr != &eset_kick_mark && ld_rlx(&s->edgy))
+			m = kernel_event(s, m, ev[i].data.u64);
+		else if (ev[i].data.ptr == &eset_kick_mark)
+			m = 0;
+		if (m)
+			ev[k++] = (struct epoll_event){ .events = m, .data = ev[i].data };
+	}
 	return k;
 }
 
@@ -188,7 +320,7 @@ static int ask_kernel(struct eset *s, int ep, struct epoll_event *ev, int max)
 	s->kchecked = clock_ticks();
 	if (n > 0) {
 		s->kinterval = KCHECK_MIN_US * clock_ticks_per_us;
-		n = filter(ev, n);
+		n = filter(s, ev, n);
 	} else if (s->kinterval < KCHECK_MAX_US * clock_ticks_per_us) {
 		s->kinterval = MAX(2 * s->kinterval, KCHECK_MIN_US * clock_ticks_per_us);
 	}
@@ -214,12 +346,17 @@ static uint64_t deadline_of(const struct timespec *timeout)
 	return clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
 }
 
+static bool timeout_sane(const struct timespec *timeout)
+{
+	return !timeout || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
+			    timeout->tv_nsec < (long)NS_PER_S);
+}
+
 static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, uint64_t deadline,
 		     const sigset_t *mask)
 {
 	bool ask = deadline == 0;
 
-	s->waited = true;
 	for (;;) {
 		engine_poll();
 		int n = ld_rlx(&s->nready) ? collect(s, ev, max) : 0;
@@ -275,15 +412,16 @@ int ready_epoll_wait(enum call_id call, int ep, struct epoll_event *ev, int max,
 {
 	struct eset *s = fdtab_eset(ep);
 
-	if (!s || max <= 0)
+	if (!s || max <= 0 || (uintptr_t)ev < LOWEST_POINTER || !timeout_sane(timeout))
 		return plain_call(call, ep, ev, max, timeout, mask);
 	uint64_t deadline = deadline_of(timeout);
+	if (unlikely(!s->waited))
+		eset_waited(s);
 	if (!ld_rlx(&s->nbound)) {
-		s->waited = true;
-		add_acqrel(&s->plain, 1);
+			add_acqrel(&s->plain, 1);
 		if (!ld_acq(&s->nbound)) {
 			int n = plain_call(call, ep, ev, max, timeout, mask);
-			int kept = n > 0 ? filter(ev, n) : n;
+			int kept = n > 0 ? filter(s, ev, n) : n;
 
 			eset_plain_left(s);
 			if (kept > 0 || n <= 0)

@@ -12,9 +12,11 @@
 #include "progress/wait.h"
 #include "ready/ready.h"
 #include "sock/calls.h"
+#include "sock/bind.h"
 #include "sock/fdtab.h"
 
 #define SLAB 64
+#define BUCKETS 1024
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
 
@@ -24,6 +26,7 @@ int ready_in_use;
 
 static struct list free_sets = LIST_INIT(free_sets);
 static struct list free_ents = LIST_INIT(free_ents);
+static struct list by_data[BUCKETS];
 static int kick_fd = -1;
 
 static void *take(struct list *free, size_t size, size_t node)
@@ -74,6 +77,20 @@ struct eent *eset_find(struct eset *s, struct conn *c, int fd)
 	return NULL;
 }
 
+/* From now on waits on its set are ours. */
+static void entry_bound(struct eent *e)
+{
+	struct eset *s = e->set;
+
+	if (e->bound || !e->conn->ever_bound)
+		return;
+	e->bound = true;
+	st_rlx(&s->nbound, s->nbound + 1);
+	fence_full();	/* pairs with ready_epoll_wait(): plain, then nbound */
+	if (ld_rlx(&s->plain))
+		eset_kick(s);
+}
+
 struct eent *eset_add(struct eset *s, struct conn *c, int fd)
 {
 	struct eent *e = take(&free_ents, sizeof(*e), offsetof(struct eent, in_set));
@@ -82,14 +99,43 @@ struct eent *eset_add(struct eset *s, struct conn *c, int fd)
 		return NULL;
 	memset(e, 0, sizeof(*e));
 	list_init(&e->in_ready);
+	list_init(&e->in_data);
 	e->set = s;
 	e->conn = c;
 	e->fd = fd;
 	list_push(&s->entries, &e->in_set);
 	list_push(&c->eents, &e->in_conn);
-	if (c->ever_bound)
-		s->nbound++;
+	entry_bound(e);
+	if (s->waited)
+		st_rlx(&c->rx_waited, true);
 	return e;
+}
+
+static struct list *bucket(const struct eset *s, uint64_t data)
+{
+	uint64_t h = (data ^ (uintptr_t)s >> 4) * 0x9e3779b97f4a7c15ull;
+
+	return &by_data[h >> 32 & (BUCKETS - 1)];
+}
+
+void eset_data(struct eent *e, uint64_t data)
+{
+	list_del(&e->in_data);
+	e->data = data;
+	list_push(bucket(e->set, data), &e->in_data);
+	if (e->events & (EPOLLET | EPOLLONESHOT))
+		e->set->edgy = true;
+}
+
+struct eent *eset_by_data(struct eset *s, uint64_t data)
+{
+	list_for_each(n, bucket(s, data)) {
+		struct eent *e = list_entry(n, struct eent, in_data);
+
+		if (e->set == s && e->data == data)
+			return e;
+	}
+	return NULL;
 }
 
 void eset_pop(struct eent *e)
@@ -100,8 +146,9 @@ void eset_pop(struct eent *e)
 	st_rlx(&e->set->nready, e->set->nready - 1);
 }
 
-void eset_push(struct eent *e)
+void eset_push(struct eent *e, uint32_t news)
 {
+	e->news |= news;
 	if (!list_empty(&e->in_ready) || e->disabled)
 		return;
 	list_push(&e->set->ready, &e->in_ready);
@@ -113,8 +160,9 @@ void eset_remove(struct eent *e)
 	eset_pop(e);
 	list_del(&e->in_conn);
 	list_del(&e->in_set);
-	if (e->conn->ever_bound)
-		e->set->nbound--;
+	list_del(&e->in_data);
+	if (e->bound)
+		st_rlx(&e->set->nbound, e->set->nbound - 1);
 	list_push(&free_ents, &e->in_set);
 }
 
@@ -122,19 +170,21 @@ static uint32_t kernel_mask(const struct eent *e)
 {
 	uint32_t m = e->events;
 
-	if (conn_rx_on_ring(e->conn))
+	if (conn_rx_hidden(e->conn))
 		m &= ~(uint32_t)IN_BITS;
 	if (conn_tx_on_ring(e->conn))
 		m &= ~(uint32_t)OUT_BITS;
-	return e->disabled ? 0 : m;
+	return m;
 }
 
 int eset_sync(struct eent *e, bool force)
 {
-	bool want = !(conn_rx_on_ring(e->conn) && conn_tx_on_ring(e->conn));
+	bool want = !e->disabled && !(conn_rx_on_ring(e->conn) && conn_tx_on_ring(e->conn));
 	struct epoll_event ev = { .events = kernel_mask(e), .data.u64 = e->data };
 	int op = want ? e->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD : EPOLL_CTL_DEL;
 
+	if (e->orphan)
+		return 0;
 	if (want ? e->in_kernel && !force && ev.events == e->kevents : !e->in_kernel)
 		return 0;
 	int err = sys_epoll_ctl(e->set->fd, op, e->fd, &ev);
@@ -145,29 +195,65 @@ int eset_sync(struct eent *e, bool force)
 	return err;
 }
 
+uint64_t conn_arrivals(struct conn *c)
+{
+	uint32_t end = conn_ring_events(c) & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+	const struct slot_shm *words = ld_rlx(&c->rx_words);
+	uint8_t rx = ld_rlx(&c->rx.state);
+	uint64_t n;
+
+	if (rx == PRX_ON && words)
+		n = ld_rlx(&c->rx_base) + slot_p_count(ld_acq(&words->p));
+	else if (rx == PRX_ENDED)
+		n = ld_rlx(&c->rx_given) + ld_rlx(&c->rx.Pb) - ld_rlx(&c->rx.C);
+	else
+		n = ld_rlx(&c->rx_given);
+	return n << 3 | (end & EPOLLRDHUP ? 4 : 0) | (end & EPOLLHUP ? 2 : 0) |
+	       (end & EPOLLERR ? 1 : 0);
+}
+
+uint32_t eset_report(struct eent *e, uint32_t m)
+{
+	uint32_t news = e->news;
+	uint64_t now;
+
+	e->news = 0;
+	if (e->disabled || !m || !(e->events & EPOLLET))
+		return e->disabled ? 0 : m;
+	now = conn_arrivals(e->conn);
+	if (news != NEWS_ALL && !(news & m & OUT_BITS) &&
+	    (!(news & EPOLLIN) || !(m & ~(uint32_t)OUT_BITS) || now == e->told))
+		return 0;
+	e->told = now;
+	return m;
+}
+
+/* Is the end of what comes in known, though perhaps not all before it read? */
+static bool rx_end_known(const struct conn *c)
+{
+	const struct slot_shm *words = ld_rlx(&c->rx_words);
+	uint64_t P = ld_rlx(&c->rx.finP);
+
+	if (ld_rlx(&c->rx_shut) || ld_rlx(&c->rx.eof))
+		return true;
+	return ld_rlx(&c->rx.state) == PRX_ON && words && P != PROTO_NO_FIN &&
+	       P == slot_p_count(ld_acq(&words->p));
+}
+
+/* As tcp_poll() says it; of a direction that is not ours the kernel says it itself. */
 uint32_t conn_ring_events(struct conn *c)
 {
-	uint8_t rx = ld_rlx(&c->rx.state);
+	bool reset = ld_rlx(&c->rx.state) == PRX_ENDED && ld_rlx(&c->rx.end_reset);
+	bool shut = ld_rlx(&c->tx_shut);
 	uint32_t m = 0;
 
-	if (rx == PRX_ON) {
-		const struct slot_shm *words = ld_rlx(&c->rx_words);
-
-		if (conn_ring_readable(c))
-			m |= EPOLLIN | EPOLLRDNORM;
-		if (words && ld_rlx(&c->rx.finP) != PROTO_NO_FIN &&
-		    ld_rlx(&c->rx.finP) == slot_p_count(ld_acq(&words->p)))
-			m |= EPOLLRDHUP | (c->tx_shut ? EPOLLHUP : 0);
-	} else if (rx == PRX_ENDED || ld_rlx(&c->rx.eof)) {
-		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP;
-	}
-	if (ld_rlx(&c->rx_err))
-		m |= EPOLLIN | EPOLLRDNORM | EPOLLERR;
-	if (c->rx_shut && conn_rx_on_ring(c))
-		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP | (c->tx_shut ? EPOLLHUP : 0);
-	if (conn_tx_on_ring(c) && conn_ring_writable(c))
+	if (conn_ring_readable(c))
+		m |= EPOLLIN | EPOLLRDNORM;
+	if (reset || rx_end_known(c))
+		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP | (reset || shut ? EPOLLHUP : 0);
+	if (reset || shut || (conn_tx_on_ring(c) && conn_ring_writable(c)))
 		m |= EPOLLOUT | EPOLLWRNORM;
-	return m;
+	return m | (ld_rlx(&c->rx_err) ? EPOLLERR : 0);
 }
 
 /* ------------------------------------------------------ numbers of a set -- */
@@ -214,8 +300,12 @@ static void on_event(struct conn *c, uint32_t what)
 	if (list_empty(&c->eents))
 		return;
 	lock_take(&ready_lock);
-	list_for_each(n, &c->eents)
-		eset_push(list_entry(n, struct eent, in_conn));
+	list_for_each(n, &c->eents) {
+		struct eent *e = list_entry(n, struct eent, in_conn);
+
+		if (what & EPOLLIN || e->events & OUT_BITS)
+			eset_push(e, what);
+	}
 	lock_drop(&ready_lock);
 }
 
@@ -227,14 +317,19 @@ static void on_moved(struct conn *c)
 	list_for_each(n, &c->eents) {
 		struct eent *e = list_entry(n, struct eent, in_conn);
 
+		uint32_t before = e->in_kernel ? e->kevents : 0;
+
 		eset_sync(e, false);
-		eset_push(e);
+		uint32_t fresh = (e->in_kernel ? e->kevents : 0) & ~before;
+		e->moved_in |= fresh & IN_BITS;
+		e->moved_out |= fresh & OUT_BITS;
+		eset_push(e, EPOLLIN | (conn_tx_on_ring(c) ? EPOLLOUT : 0));
 	}
 	lock_drop(&ready_lock);
 }
 
 /* A readable entry of ours gets plain sleepers out; our wait filters it by its data. */
-static void kick(struct eset *s)
+void eset_kick(struct eset *s)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &eset_kick_mark };
 
@@ -263,18 +358,49 @@ void eset_plain_left(struct eset *s)
 static void on_bound(struct conn *c)
 {
 	lock_take(&ready_lock);
-	list_for_each(n, &c->eents) {
-		struct eset *s = list_entry(n, struct eent, in_conn)->set;
-		uint32_t nbound = 0;
+	list_for_each(n, &c->eents)
+		entry_bound(list_entry(n, struct eent, in_conn));
+	lock_drop(&ready_lock);
+}
 
-		list_for_each(m, &s->entries)
-			nbound += list_entry(m, struct eent, in_set)->conn->ever_bound;
-		st_rlx(&s->nbound, nbound);
-		fence_full();	/* pairs with ready_epoll_wait(): plain up, then nbound */
-		if (ld_rlx(&s->plain))
-			kick(s);
+void eset_waited(struct eset *s)
+{
+	lock_take(&ready_lock);
+	s->waited = true;
+	list_for_each(n, &s->entries)
+		st_rlx(&list_entry(n, struct eent, in_set)->conn->rx_waited, true);
+	lock_drop(&ready_lock);
+}
+
+/* The next entry of s whose conn is to be asked back, its conn held; NULL: none. */
+static struct conn *foreign_next(struct eset *s)
+{
+	struct conn *c = NULL;
+
+	lock_take(&ready_lock);
+	s->foreign = true;
+	list_for_each(n, &s->entries) {
+		struct eent *e = list_entry(n, struct eent, in_set);
+
+		if (e->kept)
+			continue;
+		e->kept = true;
+		c = e->conn;
+		conn_get(c);
+		break;
 	}
 	lock_drop(&ready_lock);
+	return c;
+}
+
+void eset_foreign(struct eset *s)
+{
+	struct conn *c;
+
+	while ((c = foreign_next(s)) != NULL) {
+		sock_keep_on_kernel(c, REASON_OPTION);
+		conn_put(c);
+	}
 }
 
 extern uint32_t poll_plain_many;
@@ -289,8 +415,6 @@ static bool none_plain(struct conn *c)
 
 		if (s->plain)
 			none = false;
-		if (s->waited)
-			st_rlx(&c->rx_waited, true);
 	}
 	lock_drop(&ready_lock);
 	return none;
@@ -303,11 +427,31 @@ static void on_closed(struct conn *c)
 		struct eent *e = list_entry(c->eents.next, struct eent, in_conn);
 		struct epoll_event ev = { 0 };
 
-		if (c->ever_bound && e->in_kernel)	/* the kernel socket lives on in a private dup */
+		/* the kernel socket may live on in a private dup */
+		if (c->ever_bound && e->in_kernel && !e->orphan)
 			sys_epoll_ctl(e->set->fd, EPOLL_CTL_DEL, e->fd, &ev);
 		eset_remove(e);
 	}
 	lock_drop(&ready_lock);
+}
+
+/* fd is about to be closed while another number of c lives. */
+static bool in_set(struct conn *c, int fd, bool orphan)
+{
+	bool found = false;
+
+	lock_take(&ready_lock);
+	list_for_each(n, &c->eents) {
+		struct eent *e = list_entry(n, struct eent, in_conn);
+
+		if (e->fd != fd)
+			continue;
+		found = true;
+		e->orphan |= orphan;
+		e->fd = orphan ? -1 : fd;
+	}
+	lock_drop(&ready_lock);
+	return found;
 }
 
 static void on_tracked(void)
@@ -322,6 +466,7 @@ static const struct conn_watcher watcher = {
 	.bound = on_bound,
 	.none_plain = none_plain,
 	.closed = on_closed,
+	.in_set = in_set,
 	.tracked = on_tracked,
 	.set_gone = eset_number_gone,
 	.set_duped = eset_duped,
@@ -356,6 +501,8 @@ static void fork_child(void)
 		s->plain = s->nbound = 0;
 		while (!list_empty(&s->ready))
 			eset_pop(list_entry(s->ready.next, struct eent, in_ready));
+		list_for_each(n, &s->entries)
+			list_entry(n, struct eent, in_set)->bound = false;
 	}
 }
 
@@ -368,6 +515,8 @@ static const struct process_hooks hooks = {
 
 void ready_init(void)
 {
+	for (int i = 0; i < BUCKETS; i++)
+		list_init(&by_data[i]);
 	conn_watcher = &watcher;
 	process_hooks = &hooks;
 }

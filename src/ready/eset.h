@@ -25,13 +25,20 @@ struct eent {
 	struct list in_set;
 	struct list in_conn;
 	struct list in_ready;
+	struct list in_data;	/* by set and data word: who the kernel means */
 	struct eset *set;
 	struct conn *conn;
 	int fd;
 	uint32_t events;	/* as the program asked, flags too */
 	uint32_t kevents;	/* as the kernel has it */
 	uint64_t data;
+	uint32_t news;		/* EPOLLIN, EPOLLOUT: happened since it was last looked at */
+	uint64_t told;		/* conn_arrivals() when IN was last reported */
 	bool disabled;		/* EPOLLONESHOT has fired */
+	bool bound;		/* counted in the set's nbound */
+	bool kept;		/* its conn was asked back for good: the set is foreign */
+	bool orphan;		/* its number was closed while a dup lives: cannot be changed */
+	bool moved_in, moved_out; /* the kernel tells again what may be old news */
 	bool in_kernel;		/* the kernel's set has it: not while both directions are on the ring */
 };
 
@@ -44,12 +51,16 @@ struct eset {
 	uint32_t nbound;	/* entries whose conn is bound: wait in our own wait */
 	uint32_t plain;		/* threads asleep in a plain wait on it */
 	bool waited;
+	bool edgy;		/* had entries with EPOLLET or EPOLLONESHOT */
+	bool foreign;		/* others look into it: in another set, in poll */
 	bool kicked;		/* the momentary entry is in */
 	uint64_t kchecked;	/* ticks of the last look at the kernel */
 	uint64_t kinterval;	/* ticks between looks while the ring is busy */
 };
 
 extern struct lock ready_lock;
+#define NEWS_ALL 0xffffffffu
+
 extern uint64_t eset_kick_mark;		/* its address is the momentary entry's data */
 
 struct eset *eset_new(int fd);
@@ -60,7 +71,16 @@ void eset_duped(int oldfd, int newfd);
 struct eent *eset_find(struct eset *s, struct conn *c, int fd);
 struct eent *eset_add(struct eset *s, struct conn *c, int fd);
 void eset_remove(struct eent *e);
-void eset_push(struct eent *e);
+void eset_push(struct eent *e, uint32_t news);
+void eset_data(struct eent *e, uint64_t data);
+/* The entry that the kernel means by data, NULL if it is none of ours. */
+struct eent *eset_by_data(struct eset *s, uint64_t data);
+/* What of the wanted bits m is to be reported now; an edge is reported once. */
+uint32_t eset_report(struct eent *e, uint32_t m);
+/* The program waits on it through us: evidence for the conns in it.  No lock held. */
+void eset_waited(struct eset *s);
+/* Plain sleepers come out and wait in ours. */
+void eset_kick(struct eset *s);
 void eset_pop(struct eent *e);
 
 /*
@@ -69,6 +89,18 @@ void eset_pop(struct eent *e);
  * does not answer.  force: tell the kernel even if it looks the same.
  */
 int eset_sync(struct eent *e, bool force);
+
+/*
+ * Somebody waits for the set itself (another set, poll): the kernel must know
+ * what its conns have to say, so they go back to it for good.  No lock held.
+ */
+void eset_foreign(struct eset *s);
+
+/*
+ * How much has come in so far, and whether an end has: changes with every
+ * arrival, not when bytes are read or move between ring and kernel.
+ */
+uint64_t conn_arrivals(struct conn *c);
 
 /* What a conn on the ring has to report: EPOLLIN, EPOLLOUT and so on. */
 uint32_t conn_ring_events(struct conn *c);

@@ -19,10 +19,12 @@
 #include "progress/wait.h"
 #include "ready/eset.h"
 #include "ready/ready.h"
+#include "sock/bind.h"
 #include "sock/fdtab.h"
 
 #define FEW		64
 #define KCHECK_US	50
+#define LOWEST_POINTER	65536	/* below that nothing is ever mapped: EFAULT */
 #define IN_BITS		(POLLIN | POLLRDNORM | POLLRDBAND | POLLRDHUP)
 #define OUT_BITS	(POLLOUT | POLLWRNORM | POLLWRBAND)
 
@@ -47,6 +49,12 @@ static uint64_t deadline_of(const struct timespec *timeout)
 	if (timeout->tv_sec == 0 && timeout->tv_nsec == 0)
 		return 0;
 	return clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
+}
+
+static bool timeout_sane(const struct timespec *timeout)
+{
+	return !timeout || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
+			    timeout->tv_nsec < (long)NS_PER_S);
 }
 
 /* ------------------------------------------------------- plain sleepers -- */
@@ -78,11 +86,17 @@ static void unnote(struct noted *t)
 		sub_acqrel(&poll_plain_many, 1);
 }
 
+/* Is fd a conn that is or was bound?  A set of epoll is from now on the kernel's. */
 static bool bound(int fd)
 {
 	struct conn *c = fdtab_conn(fd);
 
-	return c && ld_acq(&c->ever_bound);
+	if (c)
+		return ld_acq(&c->ever_bound);
+	struct eset *s = fdtab_eset(fd);
+	if (unlikely(s) && !ld_rlx(&s->foreign))
+		eset_foreign(s);
+	return false;
 }
 
 static bool any_bound(const struct pollfd *fds, nfds_t n)
@@ -111,15 +125,9 @@ static int plain_poll(enum call_id call, struct pollfd *fds, nfds_t n,
 struct poll_waiter {
 	struct wait w;
 	const struct pollfd *fds;
-	const struct pollfd *k;		/* what the kernel is asked about instead */
+	const struct pollfd *k;		/* what the kernel is asked */
 	nfds_t n;
 };
-
-/* Which bits of a descriptor the ring answers now. */
-static short ring_bits(const struct conn *c)
-{
-	return (short)((conn_rx_on_ring(c) ? IN_BITS : 0) | (conn_tx_on_ring(c) ? OUT_BITS : 0));
-}
 
 static short ring_revents(const struct pollfd *p)
 {
@@ -130,49 +138,65 @@ static short ring_revents(const struct pollfd *p)
 	return (short)(conn_ring_events(c) & ((uint16_t)p->events | POLLERR | POLLHUP));
 }
 
-/* A direction has gone back to the kernel, which is not asked about it. */
-static bool view_stale(const struct pollfd *p, const struct pollfd *k)
+/* The bits of p that the kernel answers. */
+static short kernel_part(const struct pollfd *p, const struct conn *c)
 {
-	const struct conn *c = p->fd >= 0 ? fdtab_conn(p->fd) : NULL;
+	short ev = p->events;
 
-	return c && (p->events & ~k->events & ~ring_bits(c) & (IN_BITS | OUT_BITS));
+	if (c && conn_rx_hidden(c))
+		ev &= (short)~IN_BITS;
+	if (c && conn_tx_on_ring(c))
+		ev &= (short)~OUT_BITS;
+	return ev;
+}
+
+static bool any_ready(const struct pollfd *fds, nfds_t n)
+{
+	bool any = false;
+
+	guard_enter();
+	for (nfds_t i = 0; i < n && !any; i++)
+		any = ring_revents(&fds[i]) != 0;
+	guard_exit();
+	return any;
+}
+
+/* A conn went to the ring or came back: the kernel was asked for the wrong bits. */
+static bool view_stale(const struct pollfd *k, const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
+
+		if (c && k[i].events != kernel_part(&fds[i], c))
+			return true;
+	}
+	return false;
 }
 
 static bool poll_ready(struct wait *w)
 {
 	struct poll_waiter *pw = container_of(w, struct poll_waiter, w);
 
-	for (nfds_t i = 0; i < pw->n; i++)
-		if (ring_revents(&pw->fds[i]) || view_stale(&pw->fds[i], &pw->k[i]))
-			return true;
-	return false;
+	return any_ready(pw->fds, pw->n) || view_stale(pw->k, pw->fds, pw->n);
 }
 
-/* What the kernel is asked about: the same numbers, less the ring's bits. */
-static void kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
+/*
+ * What the kernel is asked about: the same numbers, less the ring's bits.
+ * Return: true if it has a say in any of them.
+ */
+static bool kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
 {
+	bool say = false;
+
 	for (nfds_t i = 0; i < n; i++) {
 		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
 
-		k[i] = (struct pollfd){ fds[i].fd, fds[i].events, 0 };
-		if (!c)
-			continue;
-		if (!ld_rlx(&c->rx_waited))
+		if (c && c->ever_bound && !ld_rlx(&c->rx_waited))
 			st_rlx(&c->rx_waited, true);
-		k[i].events &= (short)~ring_bits(c);
+		k[i] = (struct pollfd){ fds[i].fd, kernel_part(&fds[i], c), 0 };
+		say |= k[i].fd >= 0 && (!c || k[i].events || !conn_rx_on_ring(c));
 	}
-}
-
-static void out_awaited(const struct pollfd *fds, nfds_t n)
-{
-	guard_enter();
-	for (nfds_t i = 0; i < n; i++) {
-		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
-
-		if (c && fds[i].events & OUT_BITS)
-			conn_out_awaited(c);
-	}
-	guard_exit();
+	return say;
 }
 
 static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n)
@@ -202,43 +226,58 @@ static bool kernel_due(void)
 	return true;
 }
 
+/* Who waits for room does not write: the readers are to tell of it. */
+static void want_room(struct wait *w)
+{
+	struct poll_waiter *pw = container_of(w, struct poll_waiter, w);
+
+	for (nfds_t i = 0; i < pw->n; i++) {
+		const struct pollfd *p = &pw->fds[i];
+		struct conn *c = p->fd >= 0 && p->events & OUT_BITS ? fdtab_conn(p->fd) : NULL;
+
+		if (c && conn_tx_on_ring(c))
+			tx_want_room(c);
+	}
+}
+
+/* No sleep: what there is now.  Return: as poll(). */
+static int ask_kernel(struct pollfd *k, nfds_t n, bool ready, const sigset_t *mask)
+{
+	struct timespec zero = { 0, 0 };
+	/* a pending signal counts only where there is nothing else to tell */
+	int r = sys_ppoll(k, n, &zero, ready ? NULL : mask);
+
+	return r < 0 && ready ? 0 : r;
+}
+
 static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t deadline,
 		     const sigset_t *mask)
 {
 	for (;;) {
 		struct poll_waiter pw = {
-			.w = { .ready = poll_ready, .deadline_ns = deadline, .kfds = k,
-			       .nkfds = n, .mask = mask },
+			.w = { .ready = poll_ready, .before_sleep = want_room,
+			       .deadline_ns = deadline, .kfds = k, .nkfds = n, .mask = mask },
 			.fds = fds,
 			.k = k,
 			.n = n,
 		};
+		int err = 0;
 
 		engine_poll();
-		kernel_view(k, fds, n);
-		guard_enter();
-		bool ready = poll_ready(&pw.w);
-		guard_exit();
-		if (deadline == 0 || (ready && kernel_due())) {
-			struct timespec zero = { 0, 0 };
-			int r = sys_ppoll(k, n, &zero, NULL);
-
-			if (r < 0 && !ready)
-				return r;
-		}
-		int count = report(fds, k, n);
-		if (count || deadline == 0)
-			return count;
-		if (ready)
-			continue;	/* what made it ready has just moved to the kernel */
-		out_awaited(fds, n);
-		int err = wait_run(&pw.w);
-		if (err == -ETIMEDOUT)
-			return report(fds, k, n);
-		if (err)
+		bool say = kernel_view(k, fds, n);
+		bool ready = any_ready(fds, n);
+		if (deadline == 0 || (ready && (say || kernel_due())))
+			err = ask_kernel(k, n, ready, mask);
+		else if (!ready)
+			err = wait_run(&pw.w);
+		if (err < 0 && err != -ETIMEDOUT)
 			return err;
-		count = report(fds, k, n);
-		if (count)
+		if (view_stale(k, fds, n))
+			continue;
+		if (!err && !ready && deadline != 0 && !pw.w.kready)
+			continue;	/* the ring: now the kernel is asked as well */
+		int count = report(fds, k, n);
+		if (count || deadline == 0 || err == -ETIMEDOUT)
 			return count;
 	}
 }
@@ -247,9 +286,8 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 	       const sigset_t *mask)
 {
 	struct pollfd few[FEW], *k = few;
-	uint64_t deadline = deadline_of(timeout);
-
-	if (n > INT_MAX / sizeof(*fds))
+	if (n > INT_MAX / sizeof(*fds) || (n && (uintptr_t)fds < LOWEST_POINTER) ||
+	    !timeout_sane(timeout))
 		return plain_poll(call, fds, n, timeout, mask);
 	if (!any_bound(fds, n)) {
 		struct noted t = { .n = 0 };
@@ -263,6 +301,7 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 		if (r != -EINPROGRESS)
 			return r;
 	}
+	uint64_t deadline = deadline_of(timeout);
 	if (n > FEW) {
 		long m = sysn6(SYS_mmap, 0, n * sizeof(*k), PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -278,6 +317,11 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 }
 
 /* ---------------------------------------------------------------- select -- */
+
+static bool bad_set(const fd_set *s)
+{
+	return s && (uintptr_t)s < LOWEST_POINTER;
+}
 
 static bool in(const fd_set *s, int fd)
 {
@@ -381,7 +425,7 @@ int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 {
 	struct noted t = { .n = 0 };
 
-	if (n < 0 || n > FDTAB_MAX)
+	if (n < 0 || n > FDTAB_MAX || !timeout_sane(timeout) || bad_set(r) || bad_set(w) || bad_set(e))
 		return plain_select(call, n, r, w, e, timeout, mask);
 	if (!select_bound(n, r, w, e, &t)) {
 		fence_full();	/* pairs with none_plain() */

@@ -62,16 +62,18 @@ static void follow_tx(struct conn *c)
 		return;
 	c->reg_tx = on;
 	conn_watcher->moved(c);
+	wait_wake_ready();	/* who asks the kernel must ask it anew */
 }
 
 static void follow_rx(struct conn *c)
 {
-	bool on = conn_rx_on_ring(c);
+	uint8_t how = (uint8_t)(conn_rx_on_ring(c) | conn_rx_hidden(c) << 1);
 
-	if (on == c->reg_rx)
+	if (how == c->reg_rx)
 		return;
-	c->reg_rx = on;
+	c->reg_rx = how;
 	conn_watcher->moved(c);
+	wait_wake_ready();
 }
 
 /* ------------------------------------------------------------- sending -- */
@@ -320,6 +322,8 @@ static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 		wake |= acts & PA_WAKE;
 		acts = more;
 	}
+	if (c->rx.state == PRX_READY)
+		c->rx_base = c->rx_given;
 	follow_rx(c);
 	if (unlikely(c->rx_shut))
 		rx_shut_late(c);

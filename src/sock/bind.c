@@ -879,6 +879,7 @@ static bool counts_agree(struct conn *c)
 static bool evidence(struct conn *c)
 {
 	return c->meet == MEET_BOUND && !c->closing && c->fd >= 0 && c->rx_read &&
+	       !c->rx_shut &&
 	       c->rx_inside == 0 && ld_rlx(&c->rx_plain_polls) == 0 &&
 	       conn_watcher->none_plain(c) && (!c->nonblock || ld_rlx(&c->rx_waited)) &&
 	       !c->rx.want;
@@ -973,11 +974,6 @@ static void conn_work(struct bg_work *w)
 		lock_take(&c->txl);
 		conn_watch_update(c);
 		conn_unlock_both(c);
-	}
-	if (todo & TODO_OUT) {
-		lock_take(&c->txl);
-		tx_out_awaited(c);
-		lock_drop(&c->txl);
 	}
 	if (todo & TODO_TIMER) {
 		uint64_t at = next_deadline(c);

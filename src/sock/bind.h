@@ -20,6 +20,9 @@ void bind_forget(struct conn *c);
 /* Never attach this conn again.  A lock held. */
 void bind_give_up(struct conn *c, enum reason why);
 
+/* Back to the kernel for good, both ways, without waiting for it.  No conn lock held. */
+void sock_keep_on_kernel(struct conn *c, enum reason why);
+
 /* The slot is no longer needed: release it as soon as both directions are out of it.
  * Background thread, no lock held. */
 void bind_release_try(struct conn *c);
@@ -34,7 +37,8 @@ void bind_forget_all(void);
 void tx_backoff(struct conn *c);
 void tx_credit(struct conn *c);	/* look at the credit word; txl held */
 void tx_credit_came(struct conn *c);
-void tx_out_awaited(struct conn *c);
+/* Somebody waits for room who will not write before there is some.  No conn lock held. */
+void tx_want_room(struct conn *c);
 bool tx_stalled(struct conn *c, uint64_t now);
 
 /*

@@ -222,6 +222,19 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 		;
 }
 
+void sock_keep_on_kernel(struct conn *c, enum reason why)
+{
+	lock_take(&c->rxl);
+	lock_take(&c->txl);
+	if (c->meet != MEET_OVER)
+		bind_give_up(c, why);
+	tx_retreat(c, why);
+	lock_drop(&c->txl);
+	if (c->link)
+		rx_act(c, prx_want(&c->rx));
+	lock_drop(&c->rxl);
+}
+
 void sock_foreign(int fd, enum reason why)
 {
 	kernel_only(fd, true, true, why == REASON_NONE ? REASON_FOREIGN_IO : why);
@@ -258,11 +271,15 @@ static int shutdown_rd(struct conn *c, int fd)
 {
 	bool ring = c->rx.state != PRX_RAW && c->rx.state != PRX_ENDED;
 
-	c->rx_shut = true;
-	if (ring || c->rx.drop)
-		return 0;	/* act.c tells the kernel when RESUME has come */
-	c->rx_shut_out = true;
-	return sys_shutdown(fd, SHUT_RD);
+	int err = 0;
+
+	st_rlx(&c->rx_shut, true);
+	if (!ring && !c->rx.drop) {	/* else act.c tells the kernel when RESUME has come */
+		c->rx_shut_out = true;
+		err = sys_shutdown(fd, SHUT_RD);
+	}
+	rx_act(c, PA_WAKE);
+	return err;
 }
 
 static int shutdown_wr(struct conn *c, int fd)
@@ -646,6 +663,27 @@ int sock_close(int fd)
 	return result(section_away(real.close(fd)));
 }
 
+/*
+ * A number that is in epoll sets goes while a dup lives: the kernel keeps the
+ * entries, and nobody can change them any more.  So the conn goes back to the
+ * kernel first.  Both locks held on entry and exit; returns the conn of fd.
+ */
+static struct conn *leave_in_sets(struct conn *c, int fd)
+{
+	if (!conn_watcher->in_set(c, fd, false))
+		return c;
+	if (c->ever_bound) {
+		conn_unlock_both(c);
+		kernel_only(fd, true, true, REASON_OPTION);
+		c = conn_lock_both(fd);
+	} else if (c->meet != MEET_OVER) {
+		bind_give_up(c, REASON_OPTION);
+	}
+	if (c)
+		conn_watcher->in_set(c, fd, true);
+	return c;
+}
+
 void sock_purge(int fd)
 {
 	if (!fdtab_raw(fd))
@@ -665,7 +703,10 @@ void sock_purge(int fd)
 			rx_pull(c);
 	}
 	lock_take(&c->txl);
-	number_gone(c, fd);
+	if (c->nfds > 1 && !list_empty(&c->eents))
+		c = leave_in_sets(c, fd);
+	if (c)
+		number_gone(c, fd);
 }
 
 void sock_dup_prepare(int newfd)

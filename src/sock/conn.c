@@ -270,7 +270,8 @@ void conn_fork_child(void)
 		c->tx_inside = c->rx_inside = c->rx_plain_polls = 0;
 		c->tx_granted = c->rx_granted = c->listening = false;
 		c->tx_stuck = false;
-		c->reg_tx = c->reg_rx = false;
+		c->reg_tx = false;
+		c->reg_rx = 0;
 		c->refs = c->nfds ? 1 : 0;
 		c->watch.fd = -1;
 		c->watch_events = 0;

@@ -89,6 +89,9 @@ struct conn {
 	bool rx_shut_out;		/* ... and the kernel has been told */
 	int rx_err;			/* the socket's error, taken off the kernel; atomic */
 	uint32_t rx_polls;		/* reads since the CQ was looked at */
+	uint64_t rx_given;		/* stream bytes that the program has had */
+	uint64_t rx_dry;		/* rx_given when the program last found no more */
+	uint64_t rx_base;		/* rx_given when ring byte 0 of the epoch was next */
 	struct prx rx;
 	struct prefix rx_prefix;
 
@@ -111,7 +114,8 @@ struct conn {
 	bool inherited;			/* came over a fork: never attaches */
 	bool counted;			/* in conns_total */
 	bool nodelay, cork;		/* the program's TCP_NODELAY and TCP_CORK */
-	bool reg_tx, reg_rx;		/* what the kernel registrations in epoll sets follow; txl, rxl */
+	bool reg_tx;			/* what the kernel registrations in epoll sets follow; txl */
+	uint8_t reg_rx;			/* rxl */
 	enum conn_meet meet;
 	enum reason why;		/* so far, for the final count */
 	uint64_t rcvtimeo_ns, sndtimeo_ns;	/* 0: none */
@@ -162,7 +166,6 @@ enum conn_todo {
 	TODO_CLOSE	= 1u << 4,	/* the program has closed it */
 	TODO_TIMER	= 1u << 5,	/* a deadline is to be watched: full ring, fault injection */
 	TODO_LISTEN	= 1u << 6,	/* hold a name for the port (a listener) */
-	TODO_OUT	= 1u << 7,	/* a full ring, and somebody waits for OUT */
 };
 
 /* ---- life (conn.c) ---- */
@@ -221,6 +224,11 @@ struct conn_watcher {
 	bool (*none_plain)(struct conn *c);
 	/* The program has closed its last number: out of all epoll sets. */
 	void (*closed)(struct conn *c);
+	/*
+	 * Number fd of c is about to be closed while others live: is it in a set?
+	 * orphan: what the kernel has of it stays as it is.
+	 */
+	bool (*in_set)(struct conn *c, int fd, bool orphan);
 	/* A first socket is tracked: waits must come by. */
 	void (*tracked)(void);
 	/* A number that may be an epoll set's was closed, or duplicated. No lock held. */
@@ -249,6 +257,17 @@ static inline bool conn_rx_on_ring(const struct conn *c)
 	uint8_t s = ld_rlx(&c->rx.state);
 
 	return s == PRX_READY || s == PRX_ON;
+}
+
+/*
+ * What the kernel says of IN is not the program's: records, bytes that are to
+ * be dropped, nothing yet of an end that the ring has told, and of an own
+ * SHUT_RD it does not know (sock_shutdown()).
+ */
+static inline bool conn_rx_hidden(const struct conn *c)
+{
+	return conn_rx_on_ring(c) || ld_rlx(&c->rx.drop) || ld_rlx(&c->rx.eof) ||
+	       ld_rlx(&c->rx_shut);
 }
 
 /* ring bytes to be read now?  Without rxl: inside a guard (base/guard.h) */
@@ -288,16 +307,6 @@ static inline bool conn_ring_writable(const struct conn *c)
 	if (s != PTX_SWITCHING && s != PTX_ON)
 		return true;
 	return conn_ring_room(c) >= (1ull << c->tx_wlog) / 4;
-}
-
-/* A wait for OUT begins.  Inside a guard; any lock but post_lock may be held. */
-static inline void conn_out_awaited(struct conn *c)
-{
-	uint8_t s = ld_rlx(&c->tx.state);
-
-	if (unlikely((s == PTX_SWITCHING || s == PTX_ON) && !conn_ring_writable(c) &&
-		     !ld_rlx(&c->tx_progress_ns)))
-		conn_todo(c, TODO_OUT);
 }
 
 #endif

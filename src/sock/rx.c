@@ -87,6 +87,7 @@ static size_t rx_take(struct conn *c, struct io *io)
 	if (io->flags & MSG_PEEK)
 		return n;
 	uint32_t acts = prx_consumed(&c->rx, n);
+	c->rx_given += n;
 	if (c->rx.state == PRX_ON)
 		rx_publish_credit(c);
 	if (unlikely(c->rx.finP != PROTO_NO_FIN && c->rx.C == c->rx.finP))
@@ -156,6 +157,8 @@ static void parse_raw(struct conn *c, const struct iovec *v, int k, size_t n)
 			struct prx_seg seg;
 			size_t used = prx_eat(&c->rx, p, m, &seg);
 
+			if (seg.kind == PSEG_APP)
+				c->rx_given += seg.n;
 			rx_act(c, seg.act);
 			if (!used)
 				break;
@@ -259,6 +262,8 @@ static ssize_t rx_step(struct conn *c, int fd, struct io *io)
 	ssize_t n = rx_step_bound(c, io);
 	if (n == -EAGAIN && ld_rlx(&c->rx_err))
 		return rx_end(c, io);
+	if (n == -EAGAIN || (n > 0 && (size_t)n < io->total - io->done))
+		c->rx_dry = c->rx_given;
 	/* what is there may be read, what comes later too; nobody waits for it */
 	return n == -EAGAIN && c->rx_shut ? 0 : n;
 }

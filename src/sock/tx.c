@@ -92,6 +92,8 @@ static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 	if (c->gen != gen)
 		return n;
 	c->tx_inside--;
+	if (n == -EAGAIN || (n > 0 && c->nonblock && (size_t)n < io->total - io->done))
+		c->tx_blocked = true;	/* as the kernel: OUT is news when there is room */
 	if (n > 0)
 		account_kernel(c, io, io->done, (size_t)n, alone && c->tx_inside == 0);
 	if (c->tx_calls != UINT32_MAX)
@@ -233,12 +235,15 @@ static void tx_want_credit(struct conn *c)
 	}
 }
 
-/* Somebody waits for OUT without having met a full ring in a write.  txl held. */
-void tx_out_awaited(struct conn *c)
+void tx_want_room(struct conn *c)
 {
-	if (!tx_in_ring(c) || conn_ring_writable(c))
-		return;
-	tx_want_credit(c);
+	lock_take(&c->txl);
+	if (tx_in_ring(c)) {
+		tx_credit(c);
+		if (!conn_ring_writable(c))
+			tx_want_credit(c);
+	}
+	lock_drop(&c->txl);
 }
 
 /* An attach came to nothing: the next one wants more traffic first.  txl held. */
@@ -462,6 +467,7 @@ static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 	case PTX_EPIPE:		/* the peer has closed, or we have: the kernel knows it */
 		return tx_kernel(c, fd, io);
 	default:
+		c->tx_blocked = true;
 		return -EAGAIN;
 	}
 }
