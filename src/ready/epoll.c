@@ -180,7 +180,10 @@ static uint32_t kernel_share(const struct eent *e)
 
 	if (!e->in_kernel || !p.events)
 		return 0;
-	return sys_ppoll(&p, 1, &zero, NULL) > 0 ? (uint32_t)(uint16_t)p.revents & e->events : 0;
+	if (sys_ppoll(&p, 1, &zero, NULL) <= 0)
+		return 0;
+	uint32_t hup = p.revents & POLLRDHUP && conn_hup_by_kernel(e->conn) ? EPOLLHUP : 0;
+	return ((uint32_t)(uint16_t)p.revents & (e->events | EPOLLERR | EPOLLHUP)) | hup;
 }
 
 /* One entry that has left the ready list; ready_lock held. */
@@ -253,6 +256,10 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 
 	lock_take(&ready_lock);
 	struct eent *e = eset_by_data(s, data);
+	if (e && e->kevents & EPOLLRDHUP & ~e->events)
+		m = (m & EPOLLRDHUP ? m | EPOLLHUP : m) & (e->events | EPOLLERR | EPOLLHUP);
+	else if (e && m & EPOLLRDHUP && conn_hup_by_kernel(e->conn))
+		m |= EPOLLHUP;
 	if (e && e->events & EPOLLONESHOT) {
 		if (e->disabled)
 			m = 0;

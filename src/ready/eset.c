@@ -174,6 +174,10 @@ static uint32_t kernel_mask(const struct eent *e)
 		m &= ~(uint32_t)IN_BITS;
 	if (conn_tx_on_ring(e->conn))
 		m &= ~(uint32_t)OUT_BITS;
+	if (conn_hup_by_kernel(e->conn)) {
+		e->set->edgy = true;	/* have it taken out again if it was not asked for */
+		m |= EPOLLRDHUP;
+	}
 	return m;
 }
 
@@ -195,6 +199,17 @@ int eset_sync(struct eent *e, bool force)
 	return err;
 }
 
+/*
+ * Bytes that could be read from the ring before its end and that the peer is
+ * writing to the kernel socket now.  They do not stop being readable for that.
+ */
+static uint64_t rx_on_the_way(const struct conn *c)
+{
+	uint64_t left = ld_rlx(&c->rx.left), drop = ld_rlx(&c->rx.drop);
+
+	return ld_rlx(&c->rx.state) == PRX_RAW && left > drop ? left - drop : 0;
+}
+
 uint64_t conn_arrivals(struct conn *c)
 {
 	uint32_t end = conn_ring_events(c) & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
@@ -207,7 +222,7 @@ uint64_t conn_arrivals(struct conn *c)
 	else if (rx == PRX_ENDED)
 		n = ld_rlx(&c->rx_given) + ld_rlx(&c->rx.Pb) - ld_rlx(&c->rx.C);
 	else
-		n = ld_rlx(&c->rx_given);
+		n = ld_rlx(&c->rx_given) + rx_on_the_way(c);
 	return n << 3 | (end & EPOLLRDHUP ? 4 : 0) | (end & EPOLLHUP ? 2 : 0) |
 	       (end & EPOLLERR ? 1 : 0);
 }
@@ -247,7 +262,7 @@ uint32_t conn_ring_events(struct conn *c)
 	bool shut = ld_rlx(&c->tx_shut);
 	uint32_t m = 0;
 
-	if (conn_ring_readable(c))
+	if (conn_ring_readable(c) || rx_on_the_way(c))
 		m |= EPOLLIN | EPOLLRDNORM;
 	if (reset || rx_end_known(c))
 		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP | (reset || shut ? EPOLLHUP : 0);

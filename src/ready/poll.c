@@ -147,6 +147,8 @@ static short kernel_part(const struct pollfd *p, const struct conn *c)
 		ev &= (short)~IN_BITS;
 	if (c && conn_tx_on_ring(c))
 		ev &= (short)~OUT_BITS;
+	if (c && conn_hup_by_kernel(c))
+		ev |= POLLRDHUP;
 	return ev;
 }
 
@@ -199,16 +201,29 @@ static bool kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
 	return say;
 }
 
+/* Both answers together; what was asked on our own account is not told. */
+static short one_report(const struct pollfd *p, const struct pollfd *k)
+{
+	struct conn *c = p->fd >= 0 ? fdtab_conn(p->fd) : NULL;
+	short r = (short)(ring_revents(p) | k->revents);
+
+	if (!c)
+		return r;
+	if (k->revents & POLLRDHUP && conn_hup_by_kernel(c))
+		r |= POLLHUP;
+	/* both ways are over: the bits that were not asked for go with it */
+	if (k->revents & POLLHUP && k->events != p->events)
+		r |= p->events & (IN_BITS | OUT_BITS) & ~POLLRDBAND;
+	return (short)(r & (p->events | POLLERR | POLLHUP | POLLNVAL));
+}
+
 static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n)
 {
 	int count = 0;
 
 	guard_enter();
 	for (nfds_t i = 0; i < n; i++) {
-		fds[i].revents = (short)(ring_revents(&fds[i]) | k[i].revents);
-		/* both ways are over: the bits that were not asked for go with it */
-		if (k[i].revents & POLLHUP && k[i].events != fds[i].events)
-			fds[i].revents |= fds[i].events & (IN_BITS | OUT_BITS) & ~POLLRDBAND;
+		fds[i].revents = one_report(&fds[i], &k[i]);
 		count += fds[i].revents != 0;
 	}
 	guard_exit();

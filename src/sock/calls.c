@@ -324,8 +324,9 @@ int sock_shutdown(int fd, int how)
 
 		err = err ? err : err2;
 	}
-	conn_unlock_both(c);
+	conn_watcher->moved(c);
 	conn_watcher->event(c, EPOLLIN | EPOLLOUT);
+	conn_unlock_both(c);
 	wait_wake_ready();
 	return err;
 }

@@ -270,6 +270,15 @@ static inline bool conn_rx_hidden(const struct conn *c)
 	       ld_rlx(&c->rx_shut);
 }
 
+/*
+ * An own SHUT_WR that the kernel will hear of when the ring is empty: of the
+ * other half of HUP only the kernel knows.
+ */
+static inline bool conn_hup_by_kernel(const struct conn *c)
+{
+	return ld_rlx(&c->tx_shut) && conn_tx_on_ring(c) && !conn_rx_hidden(c);
+}
+
 /* ring bytes to be read now?  Without rxl: inside a guard (base/guard.h) */
 static inline bool conn_ring_readable(const struct conn *c)
 {
