@@ -240,7 +240,7 @@ void tx_want_room(struct conn *c)
 	lock_take(&c->txl);
 	if (tx_in_ring(c)) {
 		tx_credit(c);
-		if (!conn_ring_writable(c))
+		if (tx_in_ring(c) && !conn_ring_writable(c))
 			tx_want_credit(c);
 	}
 	lock_drop(&c->txl);
