@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/privfd.h"
 #include "base/sys.h"
 
 #define FIRST_BLOCKS 32
@@ -203,9 +204,9 @@ size_t counters_json(char *buf, size_t size)
 	return o.len;
 }
 
-int counters_write_file(const char *path)
+static int open_file(const char *path)
 {
-	char expanded[4096], line[8192];
+	char expanded[4096];
 	struct out o = { expanded, sizeof(expanded), 0 };
 
 	expanded[0] = '\0';
@@ -217,11 +218,54 @@ int counters_write_file(const char *path)
 			put(&o, "%c", *s);
 		}
 	}
+	return (int)sys3(SYS_open, expanded, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
+
+static int write_line(int fd)
+{
+	char line[8192];
 	size_t n = counters_json(line, sizeof(line));
-	long fd = sys3(SYS_open, expanded, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return (int)fd;
-	ssize_t done = sys_write((int)fd, line, n);
-	sys_close((int)fd);
+	ssize_t done = sys_write(fd, line, n);
+
 	return done == (ssize_t)n ? 0 : done < 0 ? (int)done : -EIO;
+}
+
+int counters_write_file(const char *path)
+{
+	int fd = open_file(path);
+
+	if (fd < 0)
+		return fd;
+	int err = write_line(fd);
+	sys_close(fd);
+	return err;
+}
+
+static int kept = -1;
+
+int counters_open(const char *path)
+{
+	int fd = privfd_adopt(open_file(path));
+
+	if (fd < 0)
+		return fd;
+	privfd_close(kept);
+	kept = fd;
+	return 0;
+}
+
+int counters_fd(void)
+{
+	return kept;
+}
+
+void counters_open_child(const char *path)
+{
+	if (strstr(path, "%p"))
+		counters_open(path);
+}
+
+int counters_write(const char *path)
+{
+	return privfd_is(kept) ? write_line(kept) : counters_write_file(path);
 }

@@ -102,4 +102,15 @@ size_t counters_json(char *buf, size_t size);
  * becomes the pid.  Return: 0 or -errno. */
 int counters_write_file(const char *path);
 
+/*
+ * Keep the file open on a private descriptor from the start, for a program
+ * that gives up its user or its root: at its end it could not open it any
+ * more.  counters_open_child(): after a fork, for a path with "%p" the child's
+ * own file, if it may open one.  counters_write(): the line, into what is open.
+ */
+int counters_open(const char *path);
+void counters_open_child(const char *path);
+int counters_write(const char *path);
+int counters_fd(void);			/* -1: none */
+
 #endif

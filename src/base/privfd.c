@@ -102,9 +102,9 @@ void privfd_close(int fd)
 	sys_close(fd);
 }
 
-void privfd_close_all(int but)
+void privfd_close_all(int but, int but_too)
 {
 	for (int fd = privfd_next(0); fd >= 0; fd = privfd_next(fd + 1))
-		if (fd != but)
+		if (fd != but && fd != but_too)
 			privfd_close(fd);
 }

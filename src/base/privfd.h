@@ -30,7 +30,7 @@ bool privfd_is(int fd);
 /* The lowest of ours at or above fd, or -1: for close_range(). */
 int privfd_next(int fd);
 
-/* In the child of a fork: close all of ours but one (they are the parent's). */
-void privfd_close_all(int but);
+/* In the child of a fork: close all of ours but two (the rest are the parent's). */
+void privfd_close_all(int but, int but_too);
 
 #endif

@@ -56,6 +56,8 @@ static void door_begin(char *const *envp)
 	log_open((enum log_level)config.log, config.log_file[0] ? config.log_file : NULL);
 	if (refused)
 		log_error("%d settings could not be read, using the defaults", refused);
+	if (config.enabled && config.stats_file[0])
+		counters_open(config.stats_file);
 	if (config.enabled) {
 		ready_init();
 		process_start(envp);
@@ -95,7 +97,7 @@ static bool door_talks(void)
 static void write_stats(void)
 {
 	if (config.stats_file[0])
-		counters_write_file(config.stats_file);
+		counters_write(config.stats_file);
 }
 
 void door_exit(int status)
@@ -152,6 +154,10 @@ void door_fork_child(void)
 	door_pid = sys_getpid();
 	st_rlx(&ended, 0);
 	door_signals_child();
-	DOOR_ASIDE(process_fork_child());
+	DOOR_ASIDE({
+		process_fork_child();
+		if (config.stats_file[0])
+			counters_open_child(config.stats_file);
+	});
 	section_leave();
 }

@@ -142,7 +142,7 @@ void process_fork_child(void)
 	wait_forget();
 	bg_forget();
 	link_forget_all();
-	privfd_close_all(log_fd());
+	privfd_close_all(log_fd(), counters_fd());
 	bind_forget_all();
 	counters_reset();
 	end_pending = 0;

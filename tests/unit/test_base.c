@@ -249,7 +249,7 @@ static void next_finds_them_in_order(void **state)
 	privfd_close(b);
 	assert_int_equal(privfd_next(a + 1), c);
 	assert_int_equal(privfd_next(c + 1), -1);
-	privfd_close_all(-1);
+	privfd_close_all(-1, -1);
 	assert_int_equal(privfd_next(0), -1);
 	assert_int_equal(fcntl(a, F_GETFD), -1);
 }

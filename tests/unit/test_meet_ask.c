@@ -610,7 +610,7 @@ static void proc_start(struct proc *p, uid_t uid, enum meet_verdict v, uint64_t 
 	p->pid = fork();
 	if (p->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		privfd_close_all(-1);
+		privfd_close_all(-1, -1);
 		poll_loop_init(&loop);
 		if (uid && setresuid(uid, uid, uid) < 0)
 			_exit(1);
