@@ -13,3 +13,7 @@ EXTRA_DIST += tools/lint
 lint:
 	$(srcdir)/tools/lint $(srcdir)
 EXTRA_DIST += quickstart .ci/run
+
+# who may look at whom among the rooms of src/
+dist_check_SCRIPTS += tools/layers
+TESTS += tools/layers

@@ -39,7 +39,7 @@ tests_conformance_fdecho_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -I$(top_srcdir)
 
 # Plain kernel TCP is the oracle, so it is the part that make check runs;
 # the rest needs the library and comes with make check-conformance.
-dist_check_SCRIPTS = tests/conformance/plain.sh
+dist_check_SCRIPTS += tests/conformance/plain.sh
 TESTS += tests/conformance/plain.sh
 EXTRA_DIST += tests/conformance/README tests/conformance/run tests/lib/stats.py
 
