@@ -19,7 +19,7 @@
 
 #define ASK_SILENCE_MS	1000		/* a holder's time to answer */
 #define ASK_TOTAL_MS	10000		/* one walk, at most */
-#define ASK_HOLES	64		/* so many free names in a row end a walk */
+#define ASK_HOLES	16		/* so many free names in a row end a walk */
 #define ASK_ANY_UID	((uid_t)-1)
 
 enum ask_result {

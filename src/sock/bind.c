@@ -279,7 +279,7 @@ static void meet_later(struct conn *c, enum reason why)
 		c->meet = MEET_IDLE;
 		c->hint_tried = 0;
 		c->meet_calls = MAX(2 * c->tx_calls, WARM_CALLS);
-		c->meet_bytes = MAX(2 * c->tx.kc, (uint64_t)WARM_BYTES);
+		c->meet_bytes = MAX(2 * (c->tx.kc + c->rx.pos), (uint64_t)WARM_BYTES);
 	}
 	conn_unlock_both(c);
 }
