@@ -19,6 +19,7 @@
 #include "progress/wait.h"
 #include "ready/eset.h"
 #include "ready/ready.h"
+#include "sock/act.h"
 #include "sock/bind.h"
 #include "sock/fdtab.h"
 
@@ -255,6 +256,26 @@ static void want_room(struct wait *w)
 	}
 }
 
+/*
+ * Between two ways the next byte on the kernel socket decides where a conn's
+ * bytes are; the background thread looks, but a program that does not wait may
+ * be here first.
+ */
+static void settle(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
+
+		if (likely(!c || (ld_rlx(&c->rx.state) != PRX_READY && !ld_rlx(&c->rx.drop))))
+			continue;
+		c = conn_lock_rx(fds[i].fd);
+		if (c && c->rx_inside == 0 && !c->closing)
+			rx_pull(c);
+		if (c)
+			lock_drop(&c->rxl);
+	}
+}
+
 /* No sleep: what there is now.  Return: as poll(). */
 static int ask_kernel(struct pollfd *k, nfds_t n, bool ready, const sigset_t *mask)
 {
@@ -279,6 +300,7 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 		int err = 0;
 
 		engine_poll();
+		settle(fds, n);
 		bool say = kernel_view(k, fds, n);
 		bool ready = any_ready(fds, n);
 		if (deadline == 0 || (ready && (say || kernel_due())))
