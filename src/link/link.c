@@ -22,6 +22,12 @@
 #include "base/sys.h"
 #include "progress/wait.h"
 
+/*
+ * A process that dies closes its descriptors in no order that we know.  What
+ * its TCP sockets say tells more than the end of the link, so that goes first.
+ */
+#define HUP_MS	2
+
 static const struct link_user *user;
 static struct list links = LIST_INIT(links);
 static struct link *batch;		/* links that took receives in this batch */
@@ -166,6 +172,7 @@ static bool hello_sane(const struct link_hello *h)
 }
 
 static void death_work(struct bg_work *w);
+static void hup_timer(struct bg_timer *t);
 static void unix_event(struct bg_src *s, uint32_t events);
 static void flush_work(struct bg_work *w);
 static void flush_timer(struct bg_timer *t);
@@ -219,6 +226,7 @@ int link_connect(struct link *l, const struct link_hello *h, const struct rnic_p
 	l->death.fn = death_work;
 	l->flush.fn = flush_work;
 	l->flush_again.fn = flush_timer;
+	l->hup.fn = hup_timer;
 	l->unix_src = (struct bg_src){ .fd = unix_fd, .fn = unix_event };
 	count(CNT_links, 1);
 	log_info("link %u up, peer pid %u", l->id, l->peer_pid);
@@ -251,14 +259,23 @@ void link_kill(struct link *l)
 
 static void unix_event(struct bg_src *s, uint32_t events)
 {
+	struct link *l = container_of(s, struct link, unix_src);
+
 	/* nothing is ever sent on it after HELLO: any event is the end */
-	link_kill(container_of(s, struct link, unix_src));
+	bg_unwatch(s);
+	bg_timer_set(&l->hup, clock_ns() + HUP_MS * NS_PER_MS);
+}
+
+static void hup_timer(struct bg_timer *t)
+{
+	link_kill(container_of(t, struct link, hup));
 }
 
 static void link_die(struct link *l)
 {
 	log_info("link %u down", l->id);
 	bg_timer_stop(&l->flush_again);
+	bg_timer_stop(&l->hup);
 	bg_unwatch(&l->unix_src);
 	privfd_close(l->unix_src.fd);
 	l->unix_src.fd = -1;

@@ -81,6 +81,7 @@ struct link {
 	struct bg_work death;
 	struct bg_work flush;		/* the backlog, when nothing else does */
 	struct bg_timer flush_again;
+	struct bg_timer hup;		/* a little after unix_src's */
 
 	/* sending, post_lock */
 	uint64_t seq cacheline_aligned;	/* WRITE_WITH_IMM posted so far */

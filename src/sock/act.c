@@ -341,7 +341,7 @@ void rx_act(struct conn *c, uint32_t acts)
 }
 
 /* Did the peer leave ring bytes of ours unread? */
-static bool left_unread(struct conn *c)
+bool tx_left_unread(struct conn *c)
 {
 	return c->tx_words && c->tx.state != PTX_RAW && c->tx.P > 0 &&
 	       credit_epoch(ld_acq(&c->tx_words->credit)) == c->tx.e &&
@@ -385,7 +385,7 @@ void rx_kernel_end(struct conn *c, int err)
 	if (c->rx_words)
 		slot = slot_read(c->rx_words);
 	uint8_t before = c->rx.state;
-	bool unread = left_unread(c);
+	bool unread = tx_left_unread(c);
 	/* an orderly end leaves the ring first */
 	bool crash = before == PRX_ON || (slot.e && slot.state != SLOT_RAW && slot.state != SLOT_BARRED);
 

@@ -12,6 +12,8 @@ void rx_act(struct conn *c, uint32_t acts);
 
 /* Take the sending direction back to the kernel.  txl held. */
 void tx_retreat(struct conn *c, enum reason why);
+/* Are there ring bytes of ours that the peer has not read?  A lock held. */
+bool tx_left_unread(struct conn *c);
 /* The peer's program is no more; reset: TCP would have reset the connection.  txl held. */
 void tx_dead(struct conn *c, bool reset);
 /* tcpi_state; TCP_CLOSE where it cannot be told. */

@@ -47,6 +47,9 @@
 #define BUCKETS		1024
 #define HINTS		64
 #define INBOX		512
+/* tcpi_state */
+#define TCP_STATE_CLOSE	7
+#define TCP_STATE_CLOSE_WAIT 8
 
 static struct lock accept_lock;			/* leaf: buckets */
 static struct list buckets[BUCKETS];
@@ -575,6 +578,19 @@ static bool owner_matches(const struct meet_tuple *t, uint32_t uid)
 		diag_opened = true;
 	}
 	return diag_lookup(&diag, t, clock_ns(), &r) == 0 && r.uid == uid;
+}
+
+bool bind_peer_gone(struct conn *c)
+{
+	struct diag_result r;
+	int state = conn_kernel_state(c);
+
+	if (state == TCP_STATE_CLOSE)
+		return true;
+	if (state != TCP_STATE_CLOSE_WAIT || !c->tuple_known || !diag_opened)
+		return false;
+	int err = diag_lookup(&diag, &c->tuple, clock_ns(), &r);
+	return err == -ENOENT || (!err && r.inode == 0);
 }
 
 /* Both locks and poll_lock held.  Return: 0 bound and m answers; -EAGAIN later; -EACCES. */

@@ -27,6 +27,13 @@ void sock_keep_on_kernel(struct conn *c, enum reason why);
  * Background thread, no lock held. */
 void bind_release_try(struct conn *c);
 
+/*
+ * Has the peer's program let go of its socket?  Only asked when the link is
+ * gone: a RESUME record to nobody would earn a RST that TCP would not have
+ * given.  Background thread, both locks held.
+ */
+bool bind_peer_gone(struct conn *c);
+
 /* Background: watch deadlines of c. */
 void bind_timer_at(struct conn *c, uint64_t at_ns);
 

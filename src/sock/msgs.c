@@ -199,8 +199,13 @@ static void on_data(struct link *l, void *owner)
 static void conn_dead(struct link *l, struct conn *c)
 {
 	lock_take(&c->rxl);
+	/* a peer that was killed: its sockets were closed before its end of the link */
+	if (!c->closing && c->fd >= 0 && c->rx_inside == 0)
+		rx_pull(c);
 	rx_act(c, prx_link_dead(&c->rx, l->id) | PA_WAKE);
 	lock_take(&c->txl);
+	if (conn_tx_on_ring(c) && !c->closing && bind_peer_gone(c))
+		tx_dead(c, tx_left_unread(c));
 	if (c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON) {
 		tx_credit(c);
 		count(CNT_retreats, 1);
