@@ -267,7 +267,9 @@ void conn_fork_child(void)
 		c->link = NULL;
 		c->tx_ring = c->rx_ring = NULL;
 		c->tx_words = c->rx_words = NULL;
-		c->tx_inside = c->rx_inside = c->rx_plain_polls = 0;
+		/* the threads that were in a call are the parent's */
+		c->tx_inside = c->rx_inside = c->rx_plain_polls = c->sleepers = 0;
+		c->deferred = false;
 		c->tx_granted = c->rx_granted = c->listening = false;
 		c->tx_stuck = false;
 		c->reg_tx = false;
