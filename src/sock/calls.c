@@ -359,8 +359,17 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 	int r;
 
 	switch (req) {
-	case FIONREAD:
+	case SIOCATMARK:		/* what precedes the mark may be ours: records, dropped bytes */
 		c = conn_lock_rx(fd);
+		if (c && c->ever_bound && !c->rx_inside)
+			rx_pull(c);
+		if (c)
+			lock_drop(&c->rxl);
+		break;
+	case FIONREAD:
+		c = io_bad_address(arg) ? NULL : conn_lock_rx(fd);
+		if (c && c->ever_bound && !c->rx_inside)
+			rx_pull(c);
 		if (c && (conn_rx_on_ring(c) || c->rx.state == PRX_ENDED)) {
 			*(int *)arg = ring_queued(c);
 			lock_drop(&c->rxl);
@@ -370,7 +379,7 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 			lock_drop(&c->rxl);
 		break;
 	case SIOCOUTQ:
-		c = conn_lock_tx(fd);
+		c = io_bad_address(arg) ? NULL : conn_lock_tx(fd);
 		if (c && conn_tx_on_ring(c) && c->tx.state != PTX_PUMP) {
 			*(int *)arg = 0;	/* all in the peer's memory, as good as acked */
 			lock_drop(&c->txl);
@@ -398,6 +407,8 @@ static uint64_t timeval_ns(const void *val, socklen_t len)
 	if (!val || len < sizeof(tv))
 		return 0;
 	memcpy(&tv, val, sizeof(tv));
+	if (tv.tv_sec < 0)
+		return 1;		/* the kernel waits for no time at all then */
 	return (uint64_t)tv.tv_sec * NS_PER_S + (uint64_t)tv.tv_usec * NS_PER_US;
 }
 
@@ -423,12 +434,33 @@ static void note_socket_option(int fd, struct conn *c, int name, const void *val
 			kernel_only(fd, true, true, REASON_OPTION);
 		break;
 	case SO_OOBINLINE:
+	case SO_TIMESTAMP_OLD:		/* ancillary data with what is read */
+	case SO_TIMESTAMPNS_OLD:
+	case SO_TIMESTAMPING_OLD:
+	case SO_TIMESTAMP_NEW:
+	case SO_TIMESTAMPNS_NEW:
+	case SO_TIMESTAMPING_NEW:
 		if (on)
 			kernel_only(fd, true, true, REASON_OPTION);
+		break;
+	case SO_PEEK_OFF:
+		if (on >= 0)
+			kernel_only(fd, true, true, REASON_OPTION);
+		break;
+	case SO_ATTACH_FILTER:		/* they see, or drop, what passes */
+	case SO_ATTACH_BPF:
+		kernel_only(fd, true, true, REASON_OPTION);
 		break;
 	default:
 		break;
 	}
+}
+
+/* Other protocols over TCP, signatures, ancillary data. */
+static bool tcp_option_odd(int name, int on)
+{
+	return name == TCP_ULP || name == TCP_REPAIR || name == TCP_MD5SIG ||
+	       name == TCP_MD5SIG_EXT || (name == TCP_INQ && on);
 }
 
 int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
@@ -447,7 +479,7 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 			st_rlx(&c->nodelay, on != 0);
 		else if (name == TCP_CORK)
 			st_rlx(&c->cork, on != 0);
-		else if (name == TCP_ULP || name == TCP_REPAIR)
+		else if (tcp_option_odd(name, on))
 			kernel_only(fd, true, true, REASON_OPTION);
 	}
 	return r;
@@ -465,6 +497,8 @@ int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 		*len = sizeof(err);
 		return 0;
 	}
+	if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE && c)	/* it reads */
+		kernel_only(fd, true, true, REASON_OPTION);
 	return result(real.getsockopt(fd, level, name, val, len));
 }
 
@@ -582,6 +616,8 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 		c->linger0 = l->linger0;
 		c->rcvtimeo_ns = l->rcvtimeo_ns;
 		c->sndtimeo_ns = l->sndtimeo_ns;
+		if (l->meet == MEET_OVER && l->why == REASON_OPTION)
+			bind_give_up(c, REASON_OPTION);
 		establish(c, false);
 		bind_accepted(l, c, &peer);
 	}
