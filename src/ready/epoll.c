@@ -11,7 +11,6 @@
  */
 #define _GNU_SOURCE
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "base/guard.h"
@@ -75,7 +74,6 @@ static int ctl_mod(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	e->events = ev->events;
 	eset_data(e, ev->data.u64);
 	e->disabled = false;
-	e->moved_in = e->moved_out = false;
 	int err = eset_sync(e, true);
 	if (err) {
 		e->events = old.events;
@@ -232,28 +230,13 @@ static int collect(struct eset *s, struct epoll_event *ev, int max)
 	return n;
 }
 
-/* rxl not held.  Is IN, told by the kernel of a conn just back from the ring, known already? */
-static bool old_arrivals(struct conn *c, uint64_t told)
-{
-	int queued = 0;
-
-	lock_take(&c->rxl);
-	bool old = c->rx_dry != c->rx_given && c->rx.state == PRX_RAW && !c->rx_inside && !c->rx.drop && c->fd >= 0 &&
-		   sys_ioctl(c->fd, FIONREAD, &queued) == 0 &&
-		   (c->rx_given + (uint64_t)queued) << 3 == told;
-	lock_drop(&c->rxl);
-	return old;
-}
-
 /*
  * An event of the kernel's own: what is left of it.  A one-shot entry fires on
- * one side only; an edge that came back with its conn is no news.
+ * one side only.  An edge that comes back with its conn may be old news: that
+ * is told again, for one that is not told is a program that sleeps for ever.
  */
 static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 {
-	struct conn *c = NULL;
-	uint64_t told = 0;
-
 	lock_take(&ready_lock);
 	struct eent *e = eset_by_data(s, data);
 	if (e && e->kevents & EPOLLRDHUP & ~e->events)
@@ -264,22 +247,8 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 		if (e->disabled)
 			m = 0;
 		e->disabled = true;
-	} else if (e && e->events & EPOLLET && (e->moved_in || e->moved_out)) {
-		if (e->moved_out && !ld_rlx(&e->conn->tx_blocked))
-			m &= ~(uint32_t)OUT_BITS;
-		if (e->moved_in && m && !(m & ~(uint32_t)(EPOLLIN | EPOLLRDNORM))) {
-			c = e->conn;
-			told = e->told;
-			conn_get(c);
-		}
-		e->moved_in = e->moved_out = false;
 	}
 	lock_drop(&ready_lock);
-	if (c) {
-		if (old_arrivals(c, told))
-			m = 0;
-		conn_put(c);
-	}
 	return m;
 }
 

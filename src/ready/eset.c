@@ -237,9 +237,11 @@ uint32_t eset_report(struct eent *e, uint32_t m)
 		return e->disabled ? 0 : m;
 	now = conn_arrivals(e->conn);
 	if (news != NEWS_ALL && !(news & m & OUT_BITS) &&
-	    (!(news & EPOLLIN) || !(m & ~(uint32_t)OUT_BITS) || now == e->told))
+	    (!(news & EPOLLIN) || !(m & ~(uint32_t)OUT_BITS) ||
+	     (now == e->told && e->dries == ld_rlx(&e->conn->rx_dries))))
 		return 0;
 	e->told = now;
+	e->dries = ld_rlx(&e->conn->rx_dries);
 	return m;
 }
 
@@ -332,12 +334,7 @@ static void on_moved(struct conn *c)
 	list_for_each(n, &c->eents) {
 		struct eent *e = list_entry(n, struct eent, in_conn);
 
-		uint32_t before = e->in_kernel ? e->kevents : 0;
-
 		eset_sync(e, false);
-		uint32_t fresh = (e->in_kernel ? e->kevents : 0) & ~before;
-		e->moved_in |= fresh & IN_BITS;
-		e->moved_out |= fresh & OUT_BITS;
 		eset_push(e, EPOLLIN | (conn_tx_on_ring(c) ? EPOLLOUT : 0));
 	}
 	lock_drop(&ready_lock);

@@ -34,11 +34,11 @@ struct eent {
 	uint64_t data;
 	uint32_t news;		/* EPOLLIN, EPOLLOUT: happened since it was last looked at */
 	uint64_t told;		/* conn_arrivals() when IN was last reported */
+	uint32_t dries;		/* ... and rx_dries: what comes after an EAGAIN is news */
 	bool disabled;		/* EPOLLONESHOT has fired */
 	bool bound;		/* counted in the set's nbound */
 	bool kept;		/* its conn was asked back for good: the set is foreign */
 	bool orphan;		/* its number was closed while a dup lives: cannot be changed */
-	bool moved_in, moved_out; /* the kernel tells again what may be old news */
 	bool in_kernel;		/* the kernel's set has it: not while both directions are on the ring */
 };
 

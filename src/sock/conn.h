@@ -90,7 +90,7 @@ struct conn {
 	int rx_err;			/* the socket's error, taken off the kernel; atomic */
 	uint32_t rx_polls;		/* reads since the CQ was looked at */
 	uint64_t rx_given;		/* stream bytes that the program has had */
-	uint64_t rx_dry;		/* rx_given when the program last found no more */
+	uint32_t rx_dries;		/* how often the program has found no more */
 	uint64_t rx_base;		/* rx_given when ring byte 0 of the epoch was next */
 	struct prx rx;
 	struct prefix rx_prefix;

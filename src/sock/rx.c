@@ -263,7 +263,7 @@ static ssize_t rx_step(struct conn *c, int fd, struct io *io)
 	if (n == -EAGAIN && ld_rlx(&c->rx_err))
 		return rx_end(c, io);
 	if (n == -EAGAIN || (n > 0 && (size_t)n < io->total - io->done))
-		c->rx_dry = c->rx_given;
+		st_rlx(&c->rx_dries, c->rx_dries + 1);
 	/* what is there may be read, what comes later too; nobody waits for it */
 	return n == -EAGAIN && c->rx_shut ? 0 : n;
 }
