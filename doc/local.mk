@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 EXTRA_DIST += \
+	doc/faults.md \
 	doc/locking.md \
 	doc/observed.md \
 	doc/wire.md \

@@ -27,6 +27,7 @@
  * its TCP sockets say tells more than the end of the link, so that goes first.
  */
 #define HUP_MS	2
+#define RING_LEAST	4096u		/* fault shrink-rings */
 
 static const struct link_user *user;
 static struct list links = LIST_INIT(links);
@@ -124,7 +125,7 @@ struct link *link_new(bool asker)
 	l->refs = 1;
 	l->asker = asker;
 	l->unix_src.fd = -1;
-	l->ring_bytes = config.ring_bytes;
+	l->ring_bytes = config.fault.shrink_rings ? RING_LEAST : config.ring_bytes;
 	list_init(&l->node);
 	slots_init(l);
 	l->backlog = map(LINK_BACKLOG * sizeof(struct wire_msg));

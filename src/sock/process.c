@@ -205,8 +205,7 @@ static void end_all(void)
 
 static void count_one(struct conn *c, void *arg)
 {
-	if (!c->closing)
-		conn_count_final(c);
+	conn_count_final(c);	/* one that is closing too: nobody will come back to it */
 }
 
 void process_exit(int status)
