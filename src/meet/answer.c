@@ -66,7 +66,7 @@ static struct answer_client *client_victim(struct answer *a)
 		struct answer_client *c = &a->clients[i];
 		unsigned n = c->fd < 0 ? 0 : places_of(a, c->cred.uid);
 
-		if (n > most || (n && n == most && c->since_ns < best->since_ns)) {
+		if (n > most || (best && n == most && c->since_ns < best->since_ns)) {
 			best = c;
 			most = n;
 		}

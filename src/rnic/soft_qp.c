@@ -49,16 +49,17 @@ static uint32_t pow2_at_least(uint32_t n)
 	return p;
 }
 
-static size_t queues_layout(struct soft_qp *qp, uint8_t *base)
+/* base 0: only how many bytes it takes. */
+static size_t queues_layout(struct soft_qp *qp, uintptr_t base)
 {
 	size_t off = (sizeof(*qp) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
 
-	qp->rq = (struct soft_rwr *)(void *)(base + off);
+	qp->rq = (struct soft_rwr *)(base + off);
 	off += qp->rq_size * sizeof(*qp->rq);
-	qp->sq = (struct soft_swr *)(void *)(base + off);
+	qp->sq = (struct soft_swr *)(base + off);
 	off += qp->sq_size * sizeof(*qp->sq);
 	/* for the largest lane a peer may have; untouched pages cost nothing */
-	qp->imm_index = (uint32_t *)(void *)(base + off);
+	qp->imm_index = (uint32_t *)(base + off);
 	off += LANE_MAX * sizeof(*qp->imm_index);
 	return (off + SHMEM_PAGE - 1) & ~(size_t)(SHMEM_PAGE - 1);
 }
@@ -67,7 +68,7 @@ static struct soft_qp *qp_alloc(const struct ibv_qp_cap *cap)
 {
 	struct soft_qp probe = { .rq_size = pow2_at_least(cap->max_recv_wr),
 				 .sq_size = pow2_at_least(cap->max_send_wr) };
-	size_t bytes = queues_layout(&probe, NULL);
+	size_t bytes = queues_layout(&probe, 0);
 	struct soft_qp *qp = pages_new(bytes);
 
 	if (!qp)
@@ -76,7 +77,7 @@ static struct soft_qp *qp_alloc(const struct ibv_qp_cap *cap)
 	qp->rq_size = probe.rq_size;
 	qp->sq_size = probe.sq_size;
 	qp->rq_max = cap->max_recv_wr;
-	queues_layout(qp, (uint8_t *)qp);
+	queues_layout(qp, (uintptr_t)qp);
 	qp->in_fd = qp->peer_event = -1;
 	return qp;
 }

@@ -595,7 +595,7 @@ bool bind_peer_gone(struct conn *c)
 
 /* Both locks and poll_lock held.  Return: 0 bound and m answers; -EAGAIN later; -EACCES. */
 static int accept_bind(struct conn *c, struct link *l, const struct wire_msg *m,
-		       struct wire_msg *ans)
+		       struct wire_msg *answer_msg)
 {
 	uint8_t mac[SHA256_BYTES];
 	const uint64_t chal[2] = { m->bind.challenge, 0 }, rec[2] = { m->bind.nonce, 0 };
@@ -616,10 +616,10 @@ static int accept_bind(struct conn *c, struct link *l, const struct wire_msg *m,
 	conn_get(c);
 	meet_random(&c->challenge, sizeof(c->challenge));
 	meet_random(&c->rec_nonce, sizeof(c->rec_nonce));
-	*ans = (struct wire_msg){ .type = WIRE_BOUND, .slot = m->bind.slot, .a = m->a, .b = m->b };
+	*answer_msg = (struct wire_msg){ .type = WIRE_BOUND, .slot = m->bind.slot, .a = m->a, .b = m->b };
 	mac_of(c, false, PROOF_BOUND, l, (uint64_t[2]){ chal[0], c->challenge },
-	       (uint64_t[2]){ rec[0], c->rec_nonce }, m->a, m->b, ans->bind.mac);
-	bind_fill(ans, c, slot);
+	       (uint64_t[2]){ rec[0], c->rec_nonce }, m->a, m->b, answer_msg->bind.mac);
+	bind_fill(answer_msg, c, slot);
 	bound(c, l, slot, m->bind.slot, m->bind.nonce);
 	return 0;
 }
@@ -627,7 +627,7 @@ static int accept_bind(struct conn *c, struct link *l, const struct wire_msg *m,
 static void on_bind(struct link *l, const struct wire_msg *m)
 {
 	struct meet_tuple theirs, t;
-	struct wire_msg ans;
+	struct wire_msg answer_msg;
 
 	bind_tuple(&theirs, m);
 	if (!meet_tuple_sane(&theirs) || m->bind.slot == 0 || m->bind.slot > LINK_SLOTS) {
@@ -645,9 +645,9 @@ static void on_bind(struct link *l, const struct wire_msg *m)
 		lock_take(&engine.poll_lock);
 		lock_take(&c->rxl);
 		lock_take(&c->txl);
-		err = accept_bind(c, l, m, &ans);
+		err = accept_bind(c, l, m, &answer_msg);
 		if (!err) {
-			link_send(l, &ans);
+			link_send(l, &answer_msg);
 			conn_watcher->bound(c);
 		}
 		conn_unlock_both(c);

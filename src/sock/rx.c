@@ -78,7 +78,7 @@ static void rx_deliver(struct conn *c, struct io *io, uint64_t from, size_t n)
 /* Bytes that are in the ring.  Return: how many were taken (or peeked). */
 static size_t rx_take(struct conn *c, struct io *io)
 {
-	uint64_t from;
+	uint64_t from = 0;
 	size_t n = (size_t)MIN(prx_avail(&c->rx, &from), (uint64_t)(io->total - io->done));
 
 	if (!n)

@@ -34,7 +34,7 @@
 /* flags of send() that make no difference on a ring */
 #define TX_FLAGS_OK	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_MORE | MSG_DONTROUTE | \
 			 MSG_CONFIRM)
-#define STALL_MS	50
+#define STALL_MS	100
 
 static bool tx_blocking(const struct conn *c, const struct io *io)
 {
@@ -497,11 +497,12 @@ static ssize_t tx_loop(int fd, struct io *io, struct conn **held)
 		ssize_t n = tx_step(c, *held ? c->fd : fd, io);
 		bool blocking = tx_blocking(c, io);
 		bool ring = conn_tx_on_ring(c);
+		uint64_t want = MIN((uint64_t)(io->total - io->done), (1ull << c->tx_wlog) / 4);
 		struct tx_wait t = {
 			.w = { .ready = tx_wait_ready, .before_sleep = tx_before_sleep },
 			.c = c,
 			.gen = c->gen,
-			.want = (size_t)MIN((uint64_t)(io->total - io->done), (1ull << c->tx_wlog) / 4),
+			.want = (size_t)want,
 		};
 		if (!deadline)
 			deadline = blocking ? deadline_of(c->sndtimeo_ns) : 1;

@@ -300,7 +300,7 @@ bool end_exec_step(struct end *e)
 		return true;
 	}
 	/* the peer has died: its direction will never be raw and whole */
-	if (peer(e)->crashed && (e->kerr || (w.k[!e->x].fin_moved && (e->rx.state != PRX_RAW ? over : 
+	if (peer(e)->crashed && (e->kerr || (w.k[!e->x].fin_moved && (e->rx.state != PRX_RAW ? over :
 	    w.sc.soft ? !all_barred(e) : kernel_queued(e) < e->rx.left)))) {
 		exec_gives_up(e);
 		return true;
