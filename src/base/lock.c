@@ -7,6 +7,10 @@
 
 #include "base/sys.h"
 
+#ifdef __SANITIZE_THREAD__
+unsigned fence_word;
+#endif
+
 #define SPINS 100
 
 void lock_take_slow(struct lock *l)

@@ -195,7 +195,7 @@ static uint64_t next_deadline(struct conn *c)
 	uint64_t at = UINT64_MAX;
 
 	if (ld_rlx(&c->tx_progress_ns))
-		at = MIN(at, ld_rlx(&c->tx_progress_ns) + 51 * NS_PER_MS);
+		at = MIN(at, ld_rlx(&c->tx_progress_ns) + 101 * NS_PER_MS);
 	if (conn_tx_on_ring(c) && ld_rlx(&c->tx_retreat_ns))
 		at = MIN(at, ld_rlx(&c->tx_retreat_ns));
 	if (c->meet == MEET_BINDING)

@@ -588,8 +588,8 @@ static void ports_are_bounded(void **state)
 		assert_int_equal(answer_listen(&n0.ans, AF_INET, (uint16_t)(60000 + i)), 0);
 	assert_int_equal(answer_listen(&n0.ans, AF_INET6, tcp.port), -ENOSPC);
 	answer_unlisten(&n0.ans, AF_INET, 60001);
-	answer_unlisten(&n0.reply, AF_INET, 1);		/* not held: nothing */
-	assert_int_equal(answer_listen(&n0.reply, AF_INET6, tcp.port), 0);
+	answer_unlisten(&n0.ans, AF_INET, 1);		/* not held: nothing */
+	assert_int_equal(answer_listen(&n0.ans, AF_INET6, tcp.port), 0);
 	node_close(&n0);
 }
 
@@ -770,12 +770,12 @@ static void flood_of_one_user_spares_another(void **state)
 	}
 	assert_int_equal(read(ready[0], &c, 1), 1);
 	settle();
-	assert_true(n0.reply.dropped >= 3 * ANSWER_PENDING);
+	assert_true(n0.ans.dropped >= 3 * ANSWER_PENDING);
 	assert_false(hung_up(honest));
 	assert_int_equal(waitpid(child, &st, 0), child);
 	assert_int_equal(st, 0);
 	settle();
-	assert_int_equal(n0.reply.nclients, 1);
+	assert_int_equal(n0.ans.nclients, 1);
 	close(ready[0]);
 	privfd_close(honest);
 	settle();
