@@ -413,6 +413,11 @@ static void feed(struct conn *c, const uint8_t *p, size_t n)
 			rx_look(c);
 		size_t used = prx_eat(&c->rx, p, n, &seg);
 
+		if (unlikely(seg.kind == PSEG_APP && !c->rx.closed && seg.n)) {
+			/* cannot be; but a reset is better than a gap */
+			log_error("fd %d: program's bytes where a record was due", c->fd);
+			seg.act |= PA_RESET;
+		}
 		if (seg.kind == PSEG_RECORD)
 			count(CNT_records_rx, 1);
 		if (c->closing && seg.kind == PSEG_DROP && seg.n && !drop)
@@ -425,21 +430,26 @@ static void feed(struct conn *c, const uint8_t *p, size_t n)
 	}
 }
 
-/* READY and nothing collected: look at one byte, which decides. */
-static bool pull_first(struct conn *c)
+/*
+ * READY and nothing collected: look at one byte, which decides.  What was not
+ * seen to be a record's first byte is never taken: it may be the program's.
+ */
+enum look { LOOK_NOTHING, LOOK_RECORD, LOOK_AGAIN };
+
+static enum look pull_first(struct conn *c)
 {
 	uint8_t b;
 	ssize_t n = sys_recvfrom(c->fd, &b, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	if (n == -EAGAIN || n == -EINTR)
-		return false;
+		return LOOK_NOTHING;
 	if (n <= 0) {
 		rx_kernel_end(c, (int)-n);
-		return true;
+		return LOOK_AGAIN;
 	}
 	uint8_t before = c->rx.state;
 	rx_act(c, prx_peek(&c->rx, b));
-	return c->rx.state != before;
+	return c->rx.state != before ? LOOK_AGAIN : LOOK_RECORD;
 }
 
 bool rx_pull(struct conn *c)
@@ -454,12 +464,15 @@ bool rx_pull(struct conn *c)
 			break;
 		if (c->rx.state == PRX_ON && !rx_look(c))	/* RESUME is about what is there */
 			break;
-		if (c->rx.state == PRX_READY && c->rx.have == 0 && pull_first(c)) {
+		if (c->rx.state == PRX_READY && c->rx.have == 0) {
+			enum look l = pull_first(c);
+
+			if (l == LOOK_NOTHING)
+				break;
 			moved = true;
-			continue;
+			if (l == LOOK_AGAIN)
+				continue;
 		}
-		if (c->rx.state == PRX_READY && c->rx.have == 0 && !on)
-			break;
 		size_t want = (size_t)MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf));
 		ssize_t n = sys_recvfrom(c->fd, buf, want, MSG_DONTWAIT);
 
@@ -487,8 +500,14 @@ void rx_swallow(struct conn *c)
 	uint8_t buf[16384];
 
 	for (int i = 0; i < 256 && c->rx.state != PRX_ENDED; i++) {
-		if (c->rx.state == PRX_READY && c->rx.have == 0 && pull_first(c))
-			continue;
+		if (c->rx.state == PRX_READY && c->rx.have == 0) {
+			enum look l = pull_first(c);
+
+			if (l == LOOK_NOTHING)
+				return;
+			if (l == LOOK_AGAIN)
+				continue;
+		}
 		size_t want = (size_t)MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf));
 
 		if (c->rx.state == PRX_ON && !rx_look(c))

@@ -93,6 +93,32 @@ static int run_write(struct run *r)
 	return 1;
 }
 
+/*
+ * A wrong byte: from which place of the stream does it come?  That tells a
+ * lost piece from a repeated one.
+ */
+static void whence(const char *who, const unsigned char *buf, size_t n, size_t at, uint64_t off)
+{
+	unsigned char want[16];
+	const uint64_t reach = 4 << 20;
+	uint64_t here = off + at;
+
+	fprintf(stderr, "%s: wrong byte at %llu", who, (unsigned long long)here);
+	for (uint64_t k = 0; n - at >= sizeof(want) && k < 2 * reach; k++) {
+		uint64_t from = here + (k & 1 ? (k + 1) / 2 : -(k / 2));
+
+		if (from > here + reach)
+			continue;
+		pattern_fill(want, sizeof(want), from, SEED);
+		if (memcmp(want, buf + at, sizeof(want)) == 0) {
+			fprintf(stderr, ", is that of %llu (%+lld), %zu bytes in hand",
+				(unsigned long long)from, (long long)(from - here), n - at);
+			break;
+		}
+	}
+	fprintf(stderr, "\n");
+}
+
 /* Return: as run_write(). */
 static int run_read(struct run *r)
 {
@@ -112,8 +138,10 @@ static int run_read(struct run *r)
 		r->wrong = "more bytes than were sent";
 		return -1;
 	}
-	if (pattern_check(r->in, (size_t)n, r->got, SEED) >= 0) {
+	long at = pattern_check(r->in, (size_t)n, r->got, SEED);
+	if (at >= 0) {
 		r->wrong = "wrong byte";
+		whence("client", r->in, (size_t)n, (size_t)at, r->got);
 		return -1;
 	}
 	r->got += (uint64_t)n;
@@ -223,11 +251,20 @@ static int client(const char *host, const char *port, const char *bytes)
 }
 
 /* Echo until EOF.  Return: 0, or -1 if the connection broke. */
-static int echo(int fd, char *buf)
+static int echo(int fd, unsigned char *buf)
 {
+	bool look = getenv("FDECHO_CHECK");	/* the server looks, too */
 	ssize_t n, k, done;
+	uint64_t got = 0;
 
 	while ((n = read(fd, buf, BLOCK_MAX)) > 0) {
+		long at = look ? pattern_check(buf, (size_t)n, got, SEED) : -1;
+
+		if (at >= 0) {
+			whence("server", buf, (size_t)n, (size_t)at, got);
+			return -1;
+		}
+		got += (uint64_t)n;
 		for (done = 0; done < n; done += k) {
 			k = send(fd, buf + done, (size_t)(n - done), MSG_NOSIGNAL);
 			if (k < 0)
@@ -240,7 +277,7 @@ static int echo(int fd, char *buf)
 static void *echo_main(void *arg)
 {
 	int fd = (int)(intptr_t)arg, rc;
-	char *buf = malloc(BLOCK_MAX);
+	unsigned char *buf = malloc(BLOCK_MAX);
 
 	rc = buf ? echo(fd, buf) : -1;
 	close(fd);
