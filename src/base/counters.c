@@ -77,12 +77,10 @@ static struct counters *take(uint32_t tid, int look_for_dead)
 static int grow(void)
 {
 	size_t bytes = sizeof(struct chunk) + CACHE_LINE + MORE_BLOCKS * sizeof(struct counters);
-	long p = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p < 0 && p > -4096)
+	struct chunk *k = sys_map(bytes, 0);
+	if (!k)
 		return -ENOMEM;
 
-	struct chunk *k = (struct chunk *)p;
 	uintptr_t blocks = ((uintptr_t)(k + 1) + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1);
 
 	k->blocks = (struct counters *)blocks;

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -62,6 +63,35 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 #define sys5(nr, a, b, c, d, e)	sys6(nr, sys_arg(a), sys_arg(b), sys_arg(c), sys_arg(d), sys_arg(e), 0)
 #define sysn6(nr, a, b, c, d, e, f) \
 	sys6(nr, sys_arg(a), sys_arg(b), sys_arg(c), sys_arg(d), sys_arg(e), sys_arg(f))
+
+/*
+ * ThreadSanitizer must be told that what it knows of the addresses is over: its
+ * builds take libc's own mmap(), behind which it stands.
+ */
+static inline long sys_mmap(size_t bytes, int flags, int fd)
+{
+#ifdef __SANITIZE_THREAD__
+	int saved = errno;
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+	long err = -errno;
+
+	errno = saved;
+	return p == MAP_FAILED ? err : (long)p;
+#else
+	return sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+#endif
+}
+/* Memory of our own, zeroed; NULL: none. */
+static inline void *sys_map(size_t bytes, int more_flags)
+{
+	long p = sys_mmap(bytes, MAP_PRIVATE | MAP_ANONYMOUS | more_flags, -1);
+
+	return p < 0 && p > -4096 ? NULL : (void *)p;
+}
+static inline void sys_unmap(void *p, size_t bytes)
+{
+	sys2(SYS_munmap, p, bytes);
+}
 
 static inline ssize_t sys_read(int fd, void *p, size_t n) { return sys3(SYS_read, fd, p, n); }
 static inline ssize_t sys_write(int fd, const void *p, size_t n) { return sys3(SYS_write, fd, p, n); }

@@ -48,16 +48,13 @@ static const struct rnic_ops *ops(void)
 
 static void *map(size_t bytes)
 {
-	long p = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p < 0 && p > -4096 ? NULL : (void *)p;
+	return sys_map(bytes, MAP_NORESERVE);
 }
 
 static void unmap(void *p, size_t bytes)
 {
 	if (p)
-		sys2(SYS_munmap, p, bytes);
+		sys_unmap(p, bytes);
 }
 
 static void free_memory(struct link *l)

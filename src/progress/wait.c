@@ -234,7 +234,7 @@ static void leave(struct wait *w)
 static void unmap_many(struct wait *w)
 {
 	if (w->many)
-		sys2(SYS_munmap, w->many, w->many_bytes);
+		sys_unmap(w->many, w->many_bytes);
 	w->many = NULL;
 }
 
@@ -305,12 +305,9 @@ static int sleep_on_fds(struct wait *w)
 
 	if (want > STACK_FDS) {
 		w->many_bytes = want * sizeof(*p);
-		long m = sysn6(SYS_mmap, 0, w->many_bytes, 3 /* rw */, 0x22 /* private anon */,
-			       -1, 0);
-
-		if (m < 0 && m > -4096)
+		p = w->many = sys_map(w->many_bytes, 0);
+		if (!p)
 			return -ENOMEM;
-		p = w->many = (struct pollfd *)m;
 	}
 	p[n++] = (struct pollfd){ w->efd, POLLIN, 0 };
 	if (lead)

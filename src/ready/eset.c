@@ -32,13 +32,12 @@ static int kick_fd = -1;
 static void *take(struct list *free, size_t size, size_t node)
 {
 	if (list_empty(free)) {
-		long p = sysn6(SYS_mmap, 0, SLAB * size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *p = sys_map(SLAB * size, 0);
 
-		if (p < 0 && p > -4096)
+		if (!p)
 			return NULL;
 		for (int i = 0; i < SLAB; i++)
-			list_push(free, (struct list *)((char *)p + (size_t)i * size + node));
+			list_push(free, (struct list *)(void *)(p + (size_t)i * size + node));
 	}
 	struct list *n = free->next;
 	list_del(n);

@@ -340,16 +340,13 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 	}
 	uint64_t deadline = deadline_of(timeout);
 	if (n > FEW) {
-		long m = sysn6(SYS_mmap, 0, n * sizeof(*k), PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (m < 0 && m > -4096)
+		k = sys_map(n * sizeof(*k), 0);
+		if (!k)
 			return -ENOMEM;
-		k = (struct pollfd *)m;
 	}
 	int r = ring_poll(fds, k, n, deadline, mask);
 	if (k != few)
-		sys2(SYS_munmap, k, n * sizeof(*k));
+		sys_unmap(k, n * sizeof(*k));
 	return r;
 }
 
@@ -475,11 +472,9 @@ int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 		unnote(&t);
 	}
 	size_t bytes = ((size_t)n + 1) * 2 * sizeof(struct pollfd);
-	long m = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m < 0 && m > -4096)
+	struct pollfd *p = sys_map(bytes, 0);
+	if (!p)
 		return -ENOMEM;
-	struct pollfd *p = (struct pollfd *)m;
 	nfds_t k = to_poll(p, n, r, w, e);
 	uint64_t deadline = deadline_of(timeout);
 	int ret = ring_poll(p, p + n + 1, k, deadline, mask);
@@ -487,6 +482,6 @@ int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 		ret = from_poll(p, k, r, w, e);
 	if (timeout && ret >= 0)
 		time_left(timeout, deadline);
-	sys2(SYS_munmap, p, bytes);
+	sys_unmap(p, bytes);
 	return ret;
 }

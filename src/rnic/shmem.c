@@ -18,7 +18,7 @@
 
 static int mmap_raw(size_t bytes, int flags, int fd, void **addr)
 {
-	long p = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+	long p = sys_mmap(bytes, flags, fd);
 
 	if (p < 0 && p > -4096)
 		return (int)p;
@@ -98,18 +98,16 @@ int shmem_map_peer(int fd, uint64_t bytes, void **addr)
 void shmem_unmap(void *addr, size_t bytes)
 {
 	if (addr)
-		sys2(SYS_munmap, addr, bytes);
+		sys_unmap(addr, bytes);
 }
 
 void *pages_new(size_t bytes)
 {
-	void *p = NULL;
-
-	return mmap_raw(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, &p) ? NULL : p;
+	return sys_map(bytes, 0);
 }
 
 void pages_free(void *p, size_t bytes)
 {
 	if (p)
-		sys2(SYS_munmap, p, bytes);
+		sys_unmap(p, bytes);
 }

@@ -26,18 +26,10 @@ static struct lock conns_lock;
 static struct list free_conns = LIST_INIT(free_conns);
 static struct list all_conns = LIST_INIT(all_conns);
 
-static void *map(size_t bytes)
-{
-	long p = sysn6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p < 0 && p > -4096 ? NULL : (void *)p;
-}
-
 /* conns_lock held */
 static bool grow(void)
 {
-	struct conn *c = map(SLAB_CONNS * sizeof(*c));
+	struct conn *c = sys_map(SLAB_CONNS * sizeof(*c), 0);
 
 	for (int i = 0; c && i < SLAB_CONNS; i++)
 		list_push(&free_conns, &c[i].all);
@@ -205,7 +197,7 @@ static void *prefix_get(void *arg, size_t bytes)
 	lock_take(&prefix_lock);
 	if (!prefix_free[k]) {
 		size_t chunk = k ? 16 * bytes : 32 * bytes;
-		char *m = map(chunk);
+		char *m = sys_map(chunk, 0);
 
 		for (size_t off = 0; m && off < chunk; off += bytes) {
 			*(void **)(m + off) = prefix_free[k];

@@ -16,13 +16,12 @@ static uintptr_t *leaf_of(int fd)
 
 	if (leaf)
 		return leaf;
-	long p = sysn6(SYS_mmap, 0, FDTAB_LEAF * sizeof(uintptr_t), PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p < 0 && p > -4096)
+	uintptr_t *p = sys_map(FDTAB_LEAF * sizeof(*p), 0);
+	if (!p)
 		return NULL;
-	if (cas_acqrel(at, NULL, (uintptr_t *)p))	/* pairs with fdtab_raw() */
-		return (uintptr_t *)p;
-	sys2(SYS_munmap, p, FDTAB_LEAF * sizeof(uintptr_t));
+	if (cas_acqrel(at, NULL, p))	/* pairs with fdtab_raw() */
+		return p;
+	sys_unmap(p, FDTAB_LEAF * sizeof(*p));
 	return ld_acq(at);
 }
 
