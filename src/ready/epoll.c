@@ -391,10 +391,10 @@ int ready_epoll_wait(enum call_id call, int ep, struct epoll_event *ev, int max,
 	if (!s || max <= 0 || (uintptr_t)ev < LOWEST_POINTER || !timeout_sane(timeout))
 		return plain_call(call, ep, ev, max, timeout, mask);
 	uint64_t deadline = deadline_of(timeout);
-	if (unlikely(!s->waited))
+	if (unlikely(!ld_rlx(&s->waited)))
 		eset_waited(s);
 	if (!ld_rlx(&s->nbound)) {
-			add_acqrel(&s->plain, 1);
+		add_acqrel(&s->plain, 1);
 		if (!ld_acq(&s->nbound)) {
 			int n = plain_call(call, ep, ev, max, timeout, mask);
 			int kept = n > 0 ? filter(s, ev, n) : n;

@@ -357,8 +357,8 @@ void eset_plain_left(struct eset *s)
 	struct epoll_event ev = { 0 };
 
 	lock_take(&ready_lock);
-	s->plain--;
-	if (!s->plain && s->kicked) {
+	/* who comes counts itself without the lock: pairs with ready_epoll_wait() */
+	if (sub_acqrel(&s->plain, 1) == 0 && s->kicked) {
 		sys_epoll_ctl(s->fd, EPOLL_CTL_DEL, kick_fd, &ev);
 		s->kicked = false;
 	}
@@ -424,7 +424,7 @@ static bool none_plain(struct conn *c)
 	list_for_each(n, &c->eents) {
 		struct eset *s = list_entry(n, struct eent, in_conn)->set;
 
-		if (s->plain)
+		if (ld_rlx(&s->plain))
 			none = false;
 	}
 	lock_drop(&ready_lock);
