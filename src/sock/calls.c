@@ -646,7 +646,8 @@ static bool last_number(struct conn *c, int fd)
 	stop_watch(c);
 	if (ld_acq(&c->sleepers) && (c->fd = privfd_dup(fd)) >= 0) {
 		/* as in the kernel: who is in a call stays in it, and the end waits */
-		c->deferred = true;
+		conn_sleeper_in(c);	/* out in number_gone(): the last one sees deferred */
+		st_rlx(&c->deferred, true);
 		conn_watcher->closed(c);
 		bind_forget(c);
 		conn_todo(c, TODO_WATCH);
@@ -688,9 +689,11 @@ static void number_gone(struct conn *c, int fd)
 		c->fd = other_number(c, fd);
 		conn_todo(c, TODO_WATCH);
 	}
-	bool last = c->nfds == 0;
+	bool last = c->nfds == 0, deferred = dup && c->deferred;
 	conn_unlock_both(c);
-	if (last && !dup)
+	if (deferred)
+		conn_sleeper_out(c);
+	else if (last && !dup)
 		conn_put(c);
 }
 
