@@ -36,6 +36,34 @@ static bool grow(void)
 	return c != NULL;
 }
 
+/*
+ * Under its locks: who came out of a call on what this memory was before, and
+ * still found its gen, is done with it then.  The locks stay as they are.
+ */
+static void conn_clear(struct conn *c, int fd)
+{
+	uint32_t gen = c->gen;
+
+	lock_take(&c->rxl);
+	lock_take(&c->txl);
+	memset(&c->tx_inside, 0, (char *)&c->rxl - (char *)&c->tx_inside);
+	memset(&c->rx_inside, 0, (char *)(c + 1) - (char *)&c->rx_inside);
+	st_rlx(&c->gen, gen);
+	c->fd = fd;
+	c->nfds = 1;
+	c->refs = 1;
+	c->why = REASON_NOT_WARM;
+	c->watch.fd = -1;
+	list_init(&c->all);
+	list_init(&c->accepted);
+	list_init(&c->waiting);
+	list_init(&c->eents);
+	ptx_init(&c->tx, 0);
+	prx_init(&c->rx, 0);
+	bind_conn_init(c);
+	conn_unlock_both(c);
+}
+
 struct conn *conn_new(int fd)
 {
 	struct conn *c = NULL;
@@ -47,26 +75,12 @@ struct conn *conn_new(int fd)
 		list_del(n);
 		c = list_entry(n, struct conn, all);
 	}
-	if (c) {
-		uint32_t gen = c->gen;
-
-		/* the locks stay as they are: somebody late may be at them */
-		memset(&c->tx_inside, 0, (char *)&c->rxl - (char *)&c->tx_inside);
-		memset(&c->rx_inside, 0, (char *)(c + 1) - (char *)&c->rx_inside);
-		c->gen = gen;
-		c->fd = fd;
-		c->nfds = 1;
-		c->refs = 1;
-		c->why = REASON_NOT_WARM;
-		c->watch.fd = -1;
-		list_init(&c->accepted);
-		list_init(&c->waiting);
-		list_init(&c->eents);
-		ptx_init(&c->tx, 0);
-		prx_init(&c->rx, 0);
-		bind_conn_init(c);
-		list_push(&all_conns, &c->all);
-	}
+	lock_drop(&conns_lock);
+	if (!c)
+		return NULL;
+	conn_clear(c, fd);
+	lock_take(&conns_lock);
+	list_push(&all_conns, &c->all);
 	lock_drop(&conns_lock);
 	return c;
 }
