@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/atomic.h"
 #include "base/util.h"
 
 struct list {
@@ -13,19 +14,25 @@ struct list {
 
 #define LIST_INIT(l) { &(l), &(l) }
 
-static inline void list_init(struct list *l) { l->next = l->prev = l; }
+static inline void list_init(struct list *l)
+{
+	l->prev = l;
+	st_rlx(&l->next, l);
+}
 static inline bool list_empty(const struct list *l) { return l->next == l; }
+/* Without the list's lock: a hint. */
+static inline bool list_empty_rlx(const struct list *l) { return ld_rlx(&l->next) == l; }
 static inline void list_insert(struct list *after, struct list *n)
 {
 	n->prev = after;
 	n->next = after->next;
 	after->next->prev = n;
-	after->next = n;
+	st_rlx(&after->next, n);
 }
 static inline void list_push(struct list *head, struct list *n) { list_insert(head->prev, n); }
 static inline void list_del(struct list *n)
 {
-	n->prev->next = n->next;
+	st_rlx(&n->prev->next, n->next);
 	n->next->prev = n->prev;
 	list_init(n);
 }

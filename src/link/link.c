@@ -215,7 +215,7 @@ int link_connect(struct link *l, const struct link_hello *h, const struct rnic_p
 			err = -EPROTO;
 	}
 	if (!err) {
-		l->state = LINK_UP;
+		st_rlx(&l->state, LINK_UP);
 		list_push(&links, &l->node);
 	}
 	lock_drop(&engine.poll_lock);
@@ -285,7 +285,7 @@ static void link_die(struct link *l)
 	lock_drop(&engine.poll_lock);
 	engine_poll_all();
 	lock_take(&engine.poll_lock);
-	l->state = LINK_DEAD;
+	st_rlx(&l->state, LINK_DEAD);
 	list_del(&l->node);
 	user->dead(l);
 	lock_drop(&engine.poll_lock);

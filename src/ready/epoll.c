@@ -291,14 +291,16 @@ static int merge(struct epoll_event *ev, int n, int k)
 
 static int ask_kernel(struct eset *s, int ep, struct epoll_event *ev, int max)
 {
+	uint64_t interval = ld_rlx(&s->kinterval), least = KCHECK_MIN_US * clock_ticks_per_us;
 	int n = sys_epoll_wait(ep, ev, max, 0);
 
-	s->kchecked = clock_ticks();
+	/* several threads may wait on one set: hints, both */
+	st_rlx(&s->kchecked, clock_ticks());
 	if (n > 0) {
-		s->kinterval = KCHECK_MIN_US * clock_ticks_per_us;
+		st_rlx(&s->kinterval, least);
 		n = filter(s, ev, n);
-	} else if (s->kinterval < KCHECK_MAX_US * clock_ticks_per_us) {
-		s->kinterval = MAX(2 * s->kinterval, KCHECK_MIN_US * clock_ticks_per_us);
+	} else if (interval < KCHECK_MAX_US * clock_ticks_per_us) {
+		st_rlx(&s->kinterval, MAX(2 * interval, least));
 	}
 	return n;
 }
@@ -336,7 +338,7 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 	for (;;) {
 		engine_poll();
 		int n = ld_rlx(&s->nready) ? collect(s, ev, max) : 0;
-		bool due = clock_ticks() - s->kchecked >= s->kinterval;
+		bool due = clock_ticks() - ld_rlx(&s->kchecked) >= ld_rlx(&s->kinterval);
 
 		if (n < max && (due || (ask && !n))) {
 			int k = ask_kernel(s, ep, ev + n, max - n);
@@ -360,8 +362,10 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 		if (err)
 			return err;
 		ask = ew.w.kready > 0;
-		if (ask)
-			s->kchecked = 0, s->kinterval = 0;
+		if (ask) {
+			st_rlx(&s->kchecked, 0);
+			st_rlx(&s->kinterval, 0);
+		}
 	}
 }
 

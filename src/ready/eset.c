@@ -81,7 +81,7 @@ static void entry_bound(struct eent *e)
 {
 	struct eset *s = e->set;
 
-	if (e->bound || !e->conn->ever_bound)
+	if (e->bound || !ld_rlx(&e->conn->ever_bound))
 		return;
 	e->bound = true;
 	st_rlx(&s->nbound, s->nbound + 1);
@@ -123,7 +123,7 @@ void eset_data(struct eent *e, uint64_t data)
 	e->data = data;
 	list_push(bucket(e->set, data), &e->in_data);
 	if (e->events & (EPOLLET | EPOLLONESHOT))
-		e->set->edgy = true;
+		st_rlx(&e->set->edgy, true);
 }
 
 struct eent *eset_by_data(struct eset *s, uint64_t data)
@@ -174,7 +174,7 @@ static uint32_t kernel_mask(const struct eent *e)
 	if (conn_tx_on_ring(e->conn))
 		m &= ~(uint32_t)OUT_BITS;
 	if (conn_hup_by_kernel(e->conn)) {
-		e->set->edgy = true;	/* have it taken out again if it was not asked for */
+		st_rlx(&e->set->edgy, true);	/* have it taken out again if it was not asked for */
 		m |= EPOLLRDHUP;
 	}
 	return m;
@@ -313,7 +313,7 @@ void eset_duped(int oldfd, int newfd)
 
 static void on_event(struct conn *c, uint32_t what)
 {
-	if (list_empty(&c->eents))
+	if (list_empty_rlx(&c->eents))
 		return;
 	lock_take(&ready_lock);
 	list_for_each(n, &c->eents) {
@@ -327,7 +327,7 @@ static void on_event(struct conn *c, uint32_t what)
 
 static void on_moved(struct conn *c)
 {
-	if (list_empty(&c->eents))
+	if (list_empty_rlx(&c->eents))
 		return;
 	lock_take(&ready_lock);
 	list_for_each(n, &c->eents) {
@@ -377,7 +377,7 @@ static void on_bound(struct conn *c)
 void eset_waited(struct eset *s)
 {
 	lock_take(&ready_lock);
-	s->waited = true;
+	st_rlx(&s->waited, true);
 	list_for_each(n, &s->entries)
 		st_rlx(&list_entry(n, struct eent, in_set)->conn->rx_waited, true);
 	lock_drop(&ready_lock);
@@ -389,7 +389,7 @@ static struct conn *foreign_next(struct eset *s)
 	struct conn *c = NULL;
 
 	lock_take(&ready_lock);
-	s->foreign = true;
+	st_rlx(&s->foreign, true);
 	list_for_each(n, &s->entries) {
 		struct eent *e = list_entry(n, struct eent, in_set);
 
@@ -467,7 +467,7 @@ static bool in_set(struct conn *c, int fd, bool orphan)
 
 static void on_tracked(void)
 {
-	if (!ready_in_use)
+	if (!ld_rlx(&ready_in_use))
 		st_rlx(&ready_in_use, 1);
 }
 

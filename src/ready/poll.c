@@ -64,7 +64,7 @@ static void note(struct noted *t, int fd)
 {
 	struct conn *c = fdtab_conn(fd);
 
-	if (!c || !c->established)
+	if (!c || !ld_rlx(&c->established))
 		return;
 	st_rlx(&c->rx_waited, true);
 	if (t->n == FEW) {
@@ -194,7 +194,7 @@ static bool kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
 
-		if (c && c->ever_bound && !ld_rlx(&c->rx_waited))
+		if (c && ld_rlx(&c->ever_bound) && !ld_rlx(&c->rx_waited))
 			st_rlx(&c->rx_waited, true);
 		k[i] = (struct pollfd){ fds[i].fd, kernel_part(&fds[i], c), 0 };
 		say |= k[i].fd >= 0 && (!c || k[i].events || !conn_rx_on_ring(c));

@@ -86,23 +86,23 @@ static void set_bool(struct conn *c, int name, int on)
 /* No record waits for more bytes, an ACK or a timer. */
 static void nodelay_begin(struct conn *c)
 {
-	if (c->cork)
+	if (ld_rlx(&c->cork))
 		set_bool(c, TCP_CORK, 0);
-	if (!c->nodelay)
+	if (!ld_rlx(&c->nodelay))
 		set_bool(c, TCP_NODELAY, 1);
 }
 
 static void nodelay_end(struct conn *c)
 {
-	if (!c->nodelay)
+	if (!ld_rlx(&c->nodelay))
 		set_bool(c, TCP_NODELAY, 0);
-	if (c->cork)
+	if (ld_rlx(&c->cork))
 		set_bool(c, TCP_CORK, 1);
 }
 
 static void stick(struct conn *c)
 {
-	c->tx_stuck = true;
+	st_rlx(&c->tx_stuck, true);
 	conn_todo(c, TODO_WATCH);
 }
 
@@ -226,7 +226,7 @@ void tx_unstick(struct conn *c)
 {
 	if (!c->tx_stuck)
 		return;
-	c->tx_stuck = false;
+	st_rlx(&c->tx_stuck, false);
 	tx_act(c, PA_WRITE_RECORD);
 	tx_act(c, PA_PUMP | PA_WAKE);
 	if (!c->tx_stuck)
@@ -340,12 +340,14 @@ void rx_act(struct conn *c, uint32_t acts)
 	rx_act_with(c, acts, 0);
 }
 
-/* Did the peer leave ring bytes of ours unread? */
+/* Did the peer leave ring bytes of ours unread?  rxl may be the lock that is held. */
 bool tx_left_unread(struct conn *c)
 {
-	return c->tx_words && c->tx.state != PTX_RAW && c->tx.P > 0 &&
-	       credit_epoch(ld_acq(&c->tx_words->credit)) == c->tx.e &&
-	       credit_count(ld_acq(&c->tx_words->credit)) < c->tx.P;
+	uint64_t P = ld_rlx(&c->tx.P);
+
+	return c->tx_words && ld_rlx(&c->tx.state) != PTX_RAW && P > 0 &&
+	       credit_epoch(ld_acq(&c->tx_words->credit)) == ld_rlx(&c->tx.e) &&
+	       credit_count(ld_acq(&c->tx_words->credit)) < P;
 }
 
 /*
@@ -362,7 +364,7 @@ static void peer_dead(struct conn *c, bool reset)
 
 void tx_dead(struct conn *c, bool reset)
 {
-	c->tx_stuck = false;
+	st_rlx(&c->tx_stuck, false);
 	tx_act(c, ptx_dead(&c->tx) | PA_WAKE);
 	if (!reset || c->closing)
 		return;
@@ -534,7 +536,7 @@ uint32_t conn_watch_wanted(const struct conn *c)
 {
 	uint32_t ev = 0;
 
-	if (c->closing)
+	if (ld_rlx(&c->closing))
 		ev = EPOLLIN | EPOLLRDHUP;
 	else if (conn_rx_on_ring(c) || ld_rlx(&c->rx.drop) > 0)
 		ev = EPOLLIN | EPOLLRDHUP;

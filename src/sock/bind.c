@@ -109,8 +109,7 @@ void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage
 	c->tuple.rport = sockaddr_port(peer);
 	list_push(bucket(c->tuple.rport), &c->accepted);
 	lock_drop(&accept_lock);
-	if (!l->listening) {
-		l->listening = true;
+	if (!ld_rlx(&l->listening) && !xchg_acqrel(&l->listening, true)) {
 		if (bg_start() == 0)
 			conn_todo(l, TODO_LISTEN);
 	}
@@ -198,7 +197,7 @@ static uint64_t next_deadline(struct conn *c)
 		at = MIN(at, ld_rlx(&c->tx_progress_ns) + 101 * NS_PER_MS);
 	if (conn_tx_on_ring(c) && ld_rlx(&c->tx_retreat_ns))
 		at = MIN(at, ld_rlx(&c->tx_retreat_ns));
-	if (c->meet == MEET_BINDING)
+	if (ld_rlx(&c->meet) == MEET_BINDING)
 		at = MIN(at, c->bind_ns + 1000 * NS_PER_MS);
 	return at;
 }
@@ -209,7 +208,7 @@ static void check_deadlines(struct conn *c, uint64_t now)
 	if (c->tx_progress_ns)
 		tx_stalled(c, now);
 	if (c->tx_retreat_ns && now >= c->tx_retreat_ns) {
-		c->tx_retreat_ns = 0;
+		st_rlx(&c->tx_retreat_ns, 0);
 		tx_retreat(c, REASON_FAULT);
 	}
 	lock_drop(&c->txl);
@@ -223,7 +222,7 @@ static void conn_timer(struct bg_timer *t)
 	struct conn *c = container_of(t, struct conn, timer);
 	uint64_t now = clock_ns(), at;
 
-	if (c->closing) {
+	if (ld_rlx(&c->closing)) {
 		if (!end_step(c))
 			bind_timer_at(c, now + c->close_wait_ns);
 		conn_put(c);
@@ -232,9 +231,9 @@ static void conn_timer(struct bg_timer *t)
 	st_rlx(&c->timer_armed, false);
 	fence_full();	/* pairs with who sets a deadline and then looks at timer_armed */
 	check_deadlines(c, now);
-	if (c->meet == MEET_QUEUED)
+	if (ld_rlx(&c->meet) == MEET_QUEUED)
 		conn_todo(c, TODO_MEET);
-	if (c->meet == MEET_BINDING && now >= c->bind_ns + 1000 * NS_PER_MS) {
+	if (ld_rlx(&c->meet) == MEET_BINDING && now >= c->bind_ns + 1000 * NS_PER_MS) {
 		unbind(c);		/* no answer in a second */
 		meet_again(c, 100);
 	}
@@ -252,15 +251,15 @@ static void set_meet(struct conn *c, enum conn_meet m)
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
 	if (c->meet != MEET_OVER)
-		c->meet = m;
+		st_rlx(&c->meet, m);
 	conn_unlock_both(c);
 }
 
 void bind_give_up(struct conn *c, enum reason why)
 {
-	c->meet = MEET_OVER;
-	c->tx_granted = false;
-	c->why = why;
+	st_rlx(&c->meet, MEET_OVER);
+	st_rlx(&c->tx_granted, false);
+	st_rlx(&c->why, why);
 	log_info("fd %d stays on kernel tcp: %s", c->fd, reason_name(why));
 }
 
@@ -278,11 +277,11 @@ static void meet_later(struct conn *c, enum reason why)
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
 	if (c->meet != MEET_OVER) {
-		c->why = why;
-		c->meet = MEET_IDLE;
+		st_rlx(&c->why, why);
+		st_rlx(&c->meet, MEET_IDLE);
 		c->hint_tried = 0;
-		c->meet_calls = MAX(2 * c->tx_calls, WARM_CALLS);
-		c->meet_bytes = MAX(2 * (c->tx.kc + c->rx.pos), (uint64_t)WARM_BYTES);
+		st_rlx(&c->meet_calls, MAX(2 * c->tx_calls, WARM_CALLS));
+		st_rlx(&c->meet_bytes, MAX(2 * (c->tx.kc + c->rx.pos), (uint64_t)WARM_BYTES));
 	}
 	conn_unlock_both(c);
 }
@@ -307,8 +306,9 @@ static void unbind(struct conn *c)
 	bool bound = c->meet != MEET_BINDING;
 	if (l) {
 		if (c->meet != MEET_OVER)
-			c->meet = MEET_IDLE;
-		c->tx_granted = c->rx_granted = false;
+			st_rlx(&c->meet, MEET_IDLE);
+		st_rlx(&c->tx_granted, false);
+		st_rlx(&c->rx_granted, false);
 		c->peer_gone = false;
 		c->link = NULL;
 		c->tx_ring = c->rx_ring = NULL;
@@ -329,7 +329,7 @@ static bool releasable(struct conn *c)
 		return false;
 	if (c->closing)
 		return c->fd < 0;
-	if (c->link->state != LINK_DEAD)
+	if (ld_rlx(&c->link->state) != LINK_DEAD)
 		return false;
 	if (c->tx.state != PTX_RAW && c->tx.state != PTX_QUIET)
 		return false;
@@ -349,7 +349,7 @@ static void meet_after_loss(struct conn *c)
 {
 	uint64_t now = clock_ns();
 
-	if (!c->active || c->closing || c->meet != MEET_IDLE)
+	if (!c->active || ld_rlx(&c->closing) || ld_rlx(&c->meet) != MEET_IDLE)
 		return;
 	if (config.fault.kill_link || now - c->bind_ns > LIVES_MS * NS_PER_MS)
 		c->losses = 0;
@@ -367,7 +367,7 @@ void bind_release_try(struct conn *c)
 {
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
-	bool dead = c->link && c->link->state == LINK_DEAD;
+	bool dead = c->link && ld_rlx(&c->link->state) == LINK_DEAD;
 	bool binding = dead && c->meet == MEET_BINDING;
 	bool yes = binding || releasable(c);
 	bool again = !yes && dead && !c->closing;
@@ -475,18 +475,19 @@ static void bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_s
 	c->tx_ring = link_peer_ring(l, peer_slot);
 	c->tx_words = link_peer_words(l, peer_slot);
 	c->tx_ring_bytes = l->peer_ring_bytes;
-	c->tx_wlog = (uint8_t)__builtin_ctzll(tx_window);
+	st_rlx(&c->tx_wlog, (uint8_t)__builtin_ctzll(tx_window));
 	c->rx_ring = link_ring(l, slot);
 	c->rx_words = link_slot_words(l, slot);
 	c->rx_ring_bytes = l->ring_bytes;
 	c->rx_wlog = (uint8_t)__builtin_ctzll(rx_window);
 	ptx_bind(&c->tx, l->id, true, peer_nonce, tx_window);
 	prx_bind(&c->rx, l->id, true, c->rec_nonce, rx_window);
-	c->meet = MEET_BOUND;
+	st_rlx(&c->meet, MEET_BOUND);
 	c->meet_tries = 0;
 	c->hint_tried = 0;
-	c->ever_bound = true;
-	c->why = REASON_CLOSED_FIRST;
+	st_rlx(&c->ever_bound, true);
+	fence_full();	/* pairs with ready_poll(): noted as plain, then ever_bound */
+	st_rlx(&c->why, REASON_CLOSED_FIRST);
 	log_info("fd %d bound: link %u slot %u peer %u", c->fd, l->id, slot, peer_slot);
 }
 
@@ -546,7 +547,7 @@ static int send_bind(struct conn *c, struct link *l)
 			conn_get(c);
 			c->link = l;
 			c->slot = slot;
-			c->meet = MEET_BINDING;
+			st_rlx(&c->meet, MEET_BINDING);
 			c->bind_ns = clock_ns();
 			link_send(l, &m);
 		}
@@ -734,7 +735,7 @@ static void meet_begin(struct conn *c)
 		  !c->closing && !c->link;
 	int err = go ? tuple_learn(c) : 0;
 	if (go)
-		c->meet = MEET_QUEUED;
+		st_rlx(&c->meet, MEET_QUEUED);
 	conn_unlock_both(c);
 	if (!go)
 		return;
@@ -817,7 +818,7 @@ static void on_bound(struct link *l, struct conn *c, const struct wire_msg *m)
 
 static void on_not_bound(struct link *l, struct conn *c, const struct wire_msg *m)
 {
-	if (c->link != l || c->meet != MEET_BINDING || m->bind.challenge != c->challenge)
+	if (c->link != l || ld_rlx(&c->meet) != MEET_BINDING || m->bind.challenge != c->challenge)
 		return;
 	unbind(c);
 	if (m->type == WIRE_LATER) {
@@ -894,10 +895,10 @@ static bool counts_agree(struct conn *c)
 
 static bool evidence(struct conn *c)
 {
-	return c->meet == MEET_BOUND && !c->closing && c->fd >= 0 && c->rx_read &&
+	return ld_rlx(&c->meet) == MEET_BOUND && !c->closing && c->fd >= 0 && c->rx_read &&
 	       !c->rx_shut &&
 	       c->rx_inside == 0 && ld_rlx(&c->rx_plain_polls) == 0 &&
-	       conn_watcher->none_plain(c) && (!c->nonblock || ld_rlx(&c->rx_waited)) &&
+	       conn_watcher->none_plain(c) && (!ld_rlx(&c->nonblock) || ld_rlx(&c->rx_waited)) &&
 	       !c->rx.want;
 }
 
@@ -905,7 +906,7 @@ static void grant(struct conn *c)
 {
 	lock_take(&c->rxl);
 	if (!c->rx_granted && evidence(c) && counts_agree(c)) {
-		c->rx_granted = true;
+		st_rlx(&c->rx_granted, true);
 		conn_send(c, WIRE_GRANT, 0, 1, 0);
 		log_debug("fd %d grants", c->fd);
 	}
@@ -915,30 +916,34 @@ static void grant(struct conn *c)
 /* Any thread, a lock of c held (or none, in the background). */
 void conn_warm(struct conn *c)
 {
-	if (c->meet == MEET_BOUND) {
+	if (ld_rlx(&c->meet) == MEET_BOUND) {
 		uint64_t now = clock_ticks();
 
-		if (!c->rx_granted && c->rx_read && c->rx_inside == 0 && now >= c->grant_ticks) {
-			c->grant_ticks = now + GRANT_EVERY_US * clock_ticks_per_us;
+		/* a hint: grant() looks again, under rxl */
+		if (!ld_rlx(&c->rx_granted) && ld_rlx(&c->rx_read) &&
+		    ld_rlx(&c->rx_inside) == 0 && now >= ld_rlx(&c->grant_ticks)) {
+			st_rlx(&c->grant_ticks, now + GRANT_EVERY_US * clock_ticks_per_us);
 			conn_todo(c, TODO_GRANT);
 		}
 		return;
 	}
-	if (c->meet != MEET_IDLE || !c->active || !c->established || c->inherited || c->link)
+	if (ld_rlx(&c->meet) != MEET_IDLE || !ld_rlx(&c->active) || !ld_rlx(&c->established) ||
+	    c->inherited || c->link)
 		return;
 	if (!bind_enabled()) {
-		c->meet = MEET_OVER;
-		c->why = hello_forbidden() ? REASON_SANDBOX : REASON_CONFIG;
+		st_rlx(&c->meet, MEET_OVER);
+		st_rlx(&c->why, hello_forbidden() ? REASON_SANDBOX : REASON_CONFIG);
 		return;
 	}
+	uint32_t calls = ld_rlx(&c->tx_calls), least = ld_rlx(&c->meet_calls);
+	uint64_t bytes = ld_rlx(&c->tx.kc) + ld_rlx(&c->rx.pos), least_bytes = ld_rlx(&c->meet_bytes);
 	bool warm;
 	if (config.attach == ATTACH_AUTO)
-		warm = c->tx_calls >= MAX(c->meet_calls, WARM_CALLS) ||
-		       c->tx.kc + c->rx.pos >= MAX(c->meet_bytes, (uint64_t)WARM_BYTES);
+		warm = calls >= MAX(least, WARM_CALLS) || bytes >= MAX(least_bytes, (uint64_t)WARM_BYTES);
 	else if (config.attach == ATTACH_EAGER)
-		warm = c->tx_calls >= MAX(c->meet_calls, EAGER_CALLS);
+		warm = calls >= MAX(least, EAGER_CALLS);
 	else
-		warm = c->tx.kc + c->rx.pos >= MAX(c->meet_bytes, (uint64_t)config.attach);
+		warm = bytes >= MAX(least_bytes, (uint64_t)config.attach);
 	if (warm && bg_start() == 0)
 		conn_todo(c, TODO_MEET);
 }
@@ -963,7 +968,7 @@ static void watch_event(struct bg_src *s, uint32_t events)
 		lock_drop(&c->txl);
 	}
 	lock_drop(&c->rxl);
-	if (c->closing)
+	if (ld_rlx(&c->closing))
 		end_step(c);
 	lock_take(&c->rxl);
 	lock_take(&c->txl);

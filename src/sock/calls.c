@@ -209,7 +209,7 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 		return;
 	struct raw_wait r = { .w = { .ready = raw_ready, .no_cancel = true,
 				     .deadline_ns = clock_ns() + 3 * NS_PER_S },
-			      .c = c, .gen = c->gen, .tx = tx, .rx = rx };
+			      .c = c, .gen = ld_rlx(&c->gen), .tx = tx, .rx = rx };
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, why);
 	if (tx)
@@ -287,21 +287,21 @@ static int shutdown_wr(struct conn *c, int fd)
 	bool ring = conn_tx_on_ring(c);
 
 	if (ring && !c->tx_shut) {
-		c->tx_shut = true;
+		st_rlx(&c->tx_shut, true);
 		if (c->tx.state == PTX_ON)
 			tx_credit(c);
 		tx_act(c, ptx_shutdown(&c->tx) | PA_WAKE);
 		if (!c->tx_fin_out) {	/* the rest follows once all is read, or soon */
 			if (c->tx.state != PTX_PUMP)
 				conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
-			c->tx_progress_ns = clock_ns();
+			st_rlx(&c->tx_progress_ns, clock_ns());
 			conn_todo(c, TODO_TIMER);
 		}
 		return 0;
 	}
 	if (ring)
 		return 0;
-	c->tx_shut = true;
+	st_rlx(&c->tx_shut, true);
 	ptx_shutdown(&c->tx);	/* what it orders is this: */
 	c->tx_fin_out = true;
 	return sys_shutdown(fd, SHUT_WR);
@@ -420,14 +420,14 @@ static void note_socket_option(int fd, struct conn *c, int name, const void *val
 	memcpy(&on, val, MIN((size_t)len, sizeof(on)));
 	switch (name) {
 	case SO_RCVTIMEO:
-		c->rcvtimeo_ns = timeval_ns(val, len);
+		st_rlx(&c->rcvtimeo_ns, timeval_ns(val, len));
 		break;
 	case SO_SNDTIMEO:
-		c->sndtimeo_ns = timeval_ns(val, len);
+		st_rlx(&c->sndtimeo_ns, timeval_ns(val, len));
 		break;
 	case SO_LINGER:
 		memcpy(&lg, val, MIN((size_t)len, sizeof(lg)));
-		c->linger0 = lg.l_onoff && lg.l_linger == 0;
+		st_rlx(&c->linger0, lg.l_onoff && lg.l_linger == 0);
 		break;
 	case SO_RCVLOWAT:
 		if (on > 1)
@@ -506,12 +506,10 @@ int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 
 static void establish(struct conn *c, bool active)
 {
-	c->established = true;
-	c->active = active;
-	if (!c->counted) {
-		c->counted = true;
+	st_rlx(&c->established, true);
+	st_rlx(&c->active, active);
+	if (!xchg_acqrel(&c->counted, true))	/* pairs with conn_count_final(), at exit */
 		count(CNT_conns_total, 1);
-	}
 }
 
 /* Another number of the program's for c, when the first one is closed. */
@@ -534,7 +532,7 @@ static int disconnect(int fd, const struct sockaddr *addr, socklen_t len)
 	struct conn *c = r == 0 ? conn_lock_both(fd) : NULL;
 	if (!c)
 		return r;
-	c->linger0 = true;
+	st_rlx(&c->linger0, true);
 	conn_unlock_both(c);
 	for (int other; (other = other_number(c, fd)) >= 0;)
 		sock_purge(other);
@@ -572,7 +570,7 @@ static struct conn *track(int fd, bool nonblock)
 	if (!c)
 		return NULL;
 	c->tracked = true;
-	c->nonblock = nonblock;
+	st_rlx(&c->nonblock, nonblock);
 	conn_watcher->tracked();
 	if (fdtab_set(fd, c, FDTAB_CONN)) {
 		conn_put(c);
@@ -611,12 +609,12 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 			 ? track(s, flags & SOCK_NONBLOCK) : NULL;
 	if (c) {
 		/* options are inherited from the listener */
-		c->nodelay = l->nodelay;
-		c->cork = l->cork;
-		c->linger0 = l->linger0;
-		c->rcvtimeo_ns = l->rcvtimeo_ns;
-		c->sndtimeo_ns = l->sndtimeo_ns;
-		if (l->meet == MEET_OVER && l->why == REASON_OPTION)
+		st_rlx(&c->nodelay, ld_rlx(&l->nodelay));
+		st_rlx(&c->cork, ld_rlx(&l->cork));
+		st_rlx(&c->linger0, ld_rlx(&l->linger0));
+		st_rlx(&c->rcvtimeo_ns, ld_rlx(&l->rcvtimeo_ns));
+		st_rlx(&c->sndtimeo_ns, ld_rlx(&l->sndtimeo_ns));
+		if (ld_rlx(&l->meet) == MEET_OVER && ld_rlx(&l->why) == REASON_OPTION)
 			bind_give_up(c, REASON_OPTION);
 		establish(c, false);
 		bind_accepted(l, c, &peer);
@@ -668,7 +666,7 @@ static bool last_number(struct conn *c, int fd)
 		c->fd = -1;
 	}
 	bind_forget(c);
-	c->closing = true;
+	st_rlx(&c->closing, true);
 	if (!dup)
 		c->fd = -1;
 	if (c->link)
@@ -733,7 +731,7 @@ void sock_purge(int fd)
 		conn_watcher->set_gone(fd);
 		return;
 	}
-	if (c->ever_ring && c->nfds == 1) {	/* records are no unread bytes */
+	if (ld_rlx(&c->ever_ring) && c->nfds == 1) {	/* records are no unread bytes */
 		lock_drop(&c->rxl);
 		engine_poll_all();
 		c = conn_lock_rx(fd);

@@ -111,15 +111,20 @@ void conn_put(struct conn *c)
 	lock_drop(&conns_lock);
 }
 
+void conn_count_ring(struct conn *c)
+{
+	/* one direction under txl, the other under rxl: pairs with itself */
+	if (!ld_rlx(&c->ever_ring) && !xchg_acqrel(&c->ever_ring, true))
+		count(CNT_conns_ring_soft, 1);
+}
+
 void conn_count_final(struct conn *c)
 {
-	if (!c->counted)
-		return;
-	c->counted = false;
-	if (c->ever_ring)
+	/* pairs with establish(): at exit other threads still run */
+	if (!xchg_acqrel(&c->counted, false) || ld_rlx(&c->ever_ring))
 		return;
 	count(CNT_conns_tcp, 1);
-	count_reason(c->why);
+	count_reason(ld_rlx(&c->why));
 }
 
 struct conn *conn_lock_tx(int fd)

@@ -12,6 +12,12 @@
  *	both	fd, nfds, binding (link, slot, peer_slot), meet; reading under one is enough
  * No lock is held across a call that may block.
  *
+ * What is read without its lock (readiness, the warm-up, timers, exit) is
+ * stored st_rlx() under the lock and loaded ld_rlx() without it.  Such a load
+ * is a hint: whoever acts on it looks again under the lock, or is told of the
+ * next change by wait_wake_ready().  meet and why become OVER under one lock
+ * alone, and then stay; every other change of theirs is made under both.
+ *
  * A conn is tracked from socket() on (or from accept()), becomes established
  * with connect() or accept(), is bound when the two ends have found and proven
  * each other, and unbound when its link is gone or it has closed.
@@ -200,6 +206,9 @@ void conn_for_each(void (*fn)(struct conn *c, void *arg), void *arg);
 /* Queue something for the background thread. Any lock may be held but post_lock. */
 void conn_todo(struct conn *c, uint32_t bits);
 
+/* It is on a ring, for the first time or not: count it once.  A lock of c held. */
+void conn_count_ring(struct conn *c);
+
 /* The conn is over: count its final reason. */
 void conn_count_final(struct conn *c);
 
@@ -300,10 +309,11 @@ static inline uint64_t conn_ring_room(const struct conn *c)
 	if (!words)
 		return 0;
 	uint64_t w = ld_acq(&words->credit);
-	uint64_t K = credit_epoch(w) == c->tx.e ? credit_count(w) : 0;
+	uint64_t K = credit_epoch(w) == ld_rlx(&c->tx.e) ? credit_count(w) : 0;
 	uint64_t used = ld_rlx(&c->tx.P) - K;
+	uint64_t window = 1ull << ld_rlx(&c->tx_wlog);
 
-	return used < (1ull << c->tx_wlog) ? (1ull << c->tx_wlog) - used : 0;
+	return used < window ? window - used : 0;
 }
 
 /* as the kernel reports OUT: a third of the buffer free */
@@ -315,7 +325,7 @@ static inline bool conn_ring_writable(const struct conn *c)
 		return false;
 	if (s != PTX_SWITCHING && s != PTX_ON)
 		return true;
-	return conn_ring_room(c) >= (1ull << c->tx_wlog) / 4;
+	return conn_ring_room(c) >= (1ull << ld_rlx(&c->tx_wlog)) / 4;
 }
 
 #endif

@@ -65,7 +65,7 @@ enum end_how end_take_over(struct conn *c, int fd)
 	/* resent bytes that are still to come are the program's: unread, as the kernel sees it */
 	bool rx_raw = c->rx.state == PRX_ENDED || (c->rx.state == PRX_RAW && !c->rx.drop);
 
-	if (!c->ever_ring || !c->link || c->linger0 || (tx_raw && rx_raw))
+	if (!ld_rlx(&c->ever_ring) || !c->link || ld_rlx(&c->linger0) || (tx_raw && rx_raw))
 		return END_PLAIN;
 	if (unread(c, fd)) {
 		linger(fd, true);
@@ -116,8 +116,8 @@ static void end_deferred(struct conn *c)
 		rx_pull(c);
 	lock_take(&c->txl);
 	if (c->deferred && !ld_acq(&c->sleepers)) {
-		c->deferred = false;
-		c->closing = true;
+		st_rlx(&c->deferred, false);
+		st_rlx(&c->closing, true);
 		add_rlx(&end_pending, 1);
 		put = end_take_over(c, c->fd) != END_ORDERLY;
 		if (put)
@@ -148,7 +148,7 @@ void end_begin(struct conn *c)
 		c->close_wait_ns = NS_PER_MS;
 		if (!c->tx_fin_out)
 			tx_act(c, ptx_shutdown(&c->tx));
-		c->tx_shut = true;
+		st_rlx(&c->tx_shut, true);
 		tx_retreat(c, REASON_CLOSE);
 		rx_act(c, prx_close(&c->rx));
 	}
@@ -178,7 +178,7 @@ bool end_step(struct conn *c)
 	uint64_t now = clock_ns();
 	bool late = now >= c->close_deadline_ns;
 	/* QUIET is better: a record under way would earn the peer a RST */
-	bool patient = c->link && c->link->state == LINK_UP &&
+	bool patient = c->link && ld_rlx(&c->link->state) == LINK_UP &&
 		       now < c->close_deadline_ns - (LAST_S * NS_PER_S - QUIET_MS * NS_PER_MS);
 	bool reset = earned_reset(c);
 	if (late || reset || (c->tx_fin_out && !c->tx_stuck &&

@@ -29,10 +29,8 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 	lock_take(&c->rxl);
 	switch (m->type) {
 	case WIRE_SWITCH:
-		if (!c->ever_ring && c->rx_granted) {
-			c->ever_ring = true;
-			count(CNT_conns_ring_soft, 1);
-		}
+		if (c->rx_granted)
+			conn_count_ring(c);
 		acts = prx_on_switch(&c->rx, l->id, m->epoch, m->a, m->flags,
 				     c->rx_granted && !c->closing && !c->rx_shut, all_quiet(c));
 		break;
@@ -58,7 +56,7 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 	}
 	rx_act(c, acts);
 	lock_drop(&c->rxl);
-	if (c->closing && (m->type == WIRE_QUIET || m->type == WIRE_SWITCH))
+	if (ld_rlx(&c->closing) && (m->type == WIRE_QUIET || m->type == WIRE_SWITCH))
 		conn_todo(c, TODO_CLOSE);
 }
 
@@ -100,7 +98,7 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 	before = c->tx.state;
 	switch (m->type) {
 	case WIRE_GRANT:
-		c->tx_granted = m->a == 1;
+		st_rlx(&c->tx_granted, m->a == 1);
 		break;
 	case WIRE_SWITCHED:
 		acts = ptx_on_switched(&c->tx, l->id, m->epoch);
@@ -135,14 +133,14 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 		break;
 	case WIRE_RESET:
 		c->peer_gone = true;
-		c->tx_granted = false;
+		st_rlx(&c->tx_granted, false);
 		tx_peer_left(c);
 		break;
 	default:
 		break;
 	}
 	if (c->tx.state == PTX_QUIET)
-		c->tx_stuck = false;
+		st_rlx(&c->tx_stuck, false);
 	tx_act(c, acts);
 	if (m->type == WIRE_CLOSING && c->tx.state == PTX_QUIET && before != PTX_QUIET &&
 	    before != PTX_RAW && !c->tx_fin_out)
@@ -190,7 +188,7 @@ static void on_data(struct link *l, void *owner)
 {
 	struct conn *c = owner;
 
-	if (unlikely(c->closing))
+	if (unlikely(ld_rlx(&c->closing)))
 		conn_todo(c, TODO_CLOSE);
 	else if (ld_rlx(&c->rx.state) == PRX_ON)
 		conn_watcher->event(c, EPOLLIN);
@@ -211,10 +209,10 @@ static void conn_dead(struct link *l, struct conn *c)
 		count(CNT_retreats, 1);
 		count_reason(REASON_LINK_LOST);
 	}
-	c->tx_granted = false;
+	st_rlx(&c->tx_granted, false);
 	tx_act(c, ptx_link_dead(&c->tx, l->id) | PA_WAKE);
 	conn_unlock_both(c);
-	conn_todo(c, c->closing ? TODO_CLOSE : TODO_WATCH);
+	conn_todo(c, ld_rlx(&c->closing) ? TODO_CLOSE : TODO_WATCH);
 }
 
 static void on_dead(struct link *l)

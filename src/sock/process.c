@@ -72,10 +72,11 @@ static void still_out(struct conn *c, void *arg)
 {
 	uint32_t *n = arg;
 
-	if (c->closing || c->fd < 0 || !c->rx.want)
-		return;
-	if (conn_tx_on_ring(c) || conn_rx_on_ring(c) || ld_rlx(&c->rx.drop))
+	lock_take(&c->rxl);
+	if (!c->closing && c->fd >= 0 && c->rx.want &&
+	    (conn_tx_on_ring(c) || conn_rx_on_ring(c) || c->rx.drop))
 		++*n;
+	lock_drop(&c->rxl);
 }
 
 struct back_wait {
@@ -166,14 +167,14 @@ void process_spawn_done(void)
 static void end_one(struct conn *c, void *arg)
 {
 	lock_take(&c->rxl);
-	if (!c->closing && c->fd >= 0 && c->ever_ring && c->rx_inside == 0)
+	if (!c->closing && c->fd >= 0 && ld_rlx(&c->ever_ring) && c->rx_inside == 0)
 		rx_pull(c);
 	lock_take(&c->txl);
-	bool go = !c->closing && c->fd >= 0 && c->ever_ring &&
+	bool go = !c->closing && c->fd >= 0 && ld_rlx(&c->ever_ring) &&
 		  end_take_over(c, c->fd) == END_ORDERLY;
 	if (go) {
 		conn_get(c);		/* end_step() gives the table's back */
-		c->closing = true;
+		st_rlx(&c->closing, true);
 		add_rlx(&end_pending, 1);
 		conn_todo(c, TODO_CLOSE);
 	}
@@ -218,7 +219,10 @@ void process_exit(int status)
 
 static void end_cloexec(struct conn *c, void *arg)
 {
-	if (c->fd >= 0 && (sys_fcntl(c->fd, F_GETFD, 0) & FD_CLOEXEC))
+	lock_take(&c->rxl);
+	bool go = c->fd >= 0 && (sys_fcntl(c->fd, F_GETFD, 0) & FD_CLOEXEC);
+	lock_drop(&c->rxl);
+	if (go)
 		end_one(c, arg);
 }
 

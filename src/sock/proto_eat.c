@@ -38,9 +38,9 @@ static size_t eat_raw(struct prx *rx, const uint8_t *p, size_t n, struct prx_seg
 	bool dropping = rx->drop > 0;
 	size_t k = dropping ? MIN(n, rx->drop) : n;
 
-	rx->left -= MIN(rx->left, k);
+	st_rlx(&rx->left, rx->left - MIN(rx->left, k));
 	if (!dropping || !MUT(COUNT))
-		rx->pos += k;
+		st_rlx(&rx->pos, rx->pos + k);
 	seg->p = p;
 	seg->n = k;
 	seg->kind = dropping || rx->closed || rx->eof ? PSEG_DROP : PSEG_APP;
@@ -125,7 +125,7 @@ static size_t eat_ready(struct prx *rx, const uint8_t *p, size_t n, struct prx_s
 	if (rx->have < PREC_SIZE)
 		return k;
 	if (!MUT(COUNT))
-		rx->pos += PREC_SIZE;
+		st_rlx(&rx->pos, rx->pos + PREC_SIZE);
 	rx_turn_on(rx, seg);
 	return k;
 }
@@ -145,14 +145,14 @@ static void rx_record(struct prx *rx, struct prx_seg *seg)
 	    r.type == PREC_SWITCH ||
 	    (r.type == PREC_RESUME && !rx_resume_fits(rx, &r))) {
 		st_rlx(&rx->state, PRX_ENDED);
-		rx->end_reset = true;
-		rx->Pb = rx->C;
+		st_rlx(&rx->end_reset, true);
+		st_rlx(&rx->Pb, rx->C);
 		seg->act |= PA_RESET | PA_BREAK_LINK | PA_WAKE;
 		return;
 	}
 	if (r.type == PREC_RESUME) {
 		st_rlx(&rx->drop, rx->C - r.K);
-		rx->left = r.P - r.K;
+		st_rlx(&rx->left, r.P - r.K);
 		rx->since = 0;
 		seg->act |= rx_leave(rx);
 	}
@@ -174,7 +174,7 @@ static size_t eat_on(struct prx *rx, const uint8_t *p, size_t n, struct prx_seg 
 		return k;
 	rx->have = 0;
 	if (!MUT(COUNT))
-		rx->pos += PREC_SIZE;
+		st_rlx(&rx->pos, rx->pos + PREC_SIZE);
 	seg->kind = PSEG_RECORD;
 	rx_record(rx, seg);
 	return k;
@@ -191,7 +191,7 @@ size_t prx_eat(struct prx *rx, const uint8_t *p, size_t n, struct prx_seg *seg)
 	case PRX_READY: return eat_ready(rx, p, n, seg);
 	case PRX_ON: return eat_on(rx, p, n, seg);
 	default:
-		rx->pos += n;
+		st_rlx(&rx->pos, rx->pos + n);
 		seg->n = n;
 		return n;
 	}

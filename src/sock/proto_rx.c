@@ -92,7 +92,8 @@ static void rx_note(struct prx *rx, uint32_t link, uint16_t e, uint64_t N, uint8
 	rx->N = N;
 	rx->b0 = b0;
 	st_rlx(&rx->C, 0);
-	rx->Pb = rx->credited = 0;
+	st_rlx(&rx->Pb, 0);
+	rx->credited = 0;
 	st_rlx(&rx->finP, PROTO_NO_FIN);
 	rx->have = 0;
 }
@@ -139,7 +140,7 @@ uint32_t prx_on_data(struct prx *rx, uint32_t link, uint64_t n)
 	if (n > rx->window - (rx->Pb - rx->C) || n > PROTO_COUNT_MAX - rx->Pb ||
 	    rx->finP != PROTO_NO_FIN)
 		return PA_BREAK_LINK;
-	rx->Pb += n;
+	st_rlx(&rx->Pb, rx->Pb + n);
 	return rx->state == PRX_ON ? PA_WAKE : 0;
 }
 
@@ -148,7 +149,7 @@ uint32_t rx_eof_check(struct prx *rx)
 {
 	if (rx->state != PRX_ON || rx->finP != rx->C || rx->eof)
 		return 0;
-	rx->eof = true;
+	st_rlx(&rx->eof, true);
 	return PA_WAKE | (rx->link_up && !rx->closed ? PA_SEND_CREDIT : 0);
 }
 
@@ -240,7 +241,7 @@ uint32_t prx_want(struct prx *rx)
 {
 	uint32_t act = 0;
 
-	rx->want = true;
+	st_rlx(&rx->want, true);
 	if (rx->state == PRX_NOTED)
 		return rx_forget(rx);
 	if (rx_promised(rx)) {
@@ -253,7 +254,7 @@ uint32_t prx_want(struct prx *rx)
 
 void prx_unwant(struct prx *rx)
 {
-	rx->want = false;
+	st_rlx(&rx->want, false);
 }
 
 bool prx_is_raw(const struct prx *rx, uint64_t queued)
@@ -307,8 +308,8 @@ static bool rx_end(struct prx *rx, uint64_t from, uint64_t to, bool reset)
 	rx->have = 0;
 	st_rlx(&rx->drop, 0);
 	st_rlx(&rx->C, from);
-	rx->Pb = to;
-	rx->end_reset = reset;
+	st_rlx(&rx->Pb, to);
+	st_rlx(&rx->end_reset, reset);
 	return true;
 }
 

@@ -68,7 +68,7 @@ enum ptx_where ptx_where(const struct ptx *tx)
 
 void ptx_kernel_wrote(struct ptx *tx, uint64_t n)
 {
-	tx->kc += n;
+	st_rlx(&tx->kc, tx->kc + n);
 	if (n)
 		tx->raw_after = true;
 }
@@ -334,7 +334,7 @@ uint32_t ptx_dead(struct ptx *tx)
 
 	if (tx->state == PTX_RAW || tx->state == PTX_QUIET)
 		return 0;
-	tx->state = PTX_QUIET;
+	st_rlx(&tx->state, PTX_QUIET);
 	tx->rec_pend = tx->rec_cur = tx->rec_done = 0;
 	act = tx_slot(tx) | PA_WAKE | tx_linger_restore(tx);
 	return act | tx_shut_wr(tx);
@@ -391,7 +391,7 @@ uint32_t ptx_record_wrote(struct ptx *tx, size_t n)
 	if (!tx->rec_cur || n > PREC_SIZE - tx->rec_done)
 		return PA_ILLEGAL;
 	tx->rec_done += n;
-	tx->kc += n;
+	st_rlx(&tx->kc, tx->kc + n);
 	if (tx->rec_done < PREC_SIZE)
 		return 0;
 	if (tx->rec_cur == PREC_SWITCH)

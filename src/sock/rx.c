@@ -31,7 +31,7 @@
 
 static bool rx_blocking(const struct conn *c, const struct io *io)
 {
-	return !c->nonblock && !(io->flags & MSG_DONTWAIT);
+	return !ld_rlx(&c->nonblock) && !(io->flags & MSG_DONTWAIT);
 }
 
 /* ------------------------------------------------------------- the ring -- */
@@ -171,17 +171,18 @@ static void parse_raw(struct conn *c, const struct iovec *v, int k, size_t n)
 /* Unbound: the call itself.  rxl held on entry and exit. */
 static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 {
-	uint32_t gen = c->gen;
-	bool alone = c->rx_inside++ == 0;
+	uint32_t gen = ld_rlx(&c->gen);
+	bool alone = c->rx_inside == 0;
 	bool keep = !(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE | MSG_TRUNC));
 
+	st_rlx(&c->rx_inside, c->rx_inside + 1);
 	lock_drop(&c->rxl);
 	ssize_t n = io_kernel(fd, io);
 	lock_take(&c->rxl);
-	if (c->gen != gen)
+	if (ld_rlx(&c->gen) != gen)
 		return n;
-	c->rx_inside--;
-	c->rx_read = true;
+	st_rlx(&c->rx_inside, c->rx_inside - 1);
+	st_rlx(&c->rx_read, true);
 	if (n <= 0)
 		return n;
 	if (io->flags & MSG_TRUNC)
@@ -223,7 +224,7 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 		account_app(c, v, k, (size_t)n, !(io->flags & MSG_TRUNC));
 	parse_raw(c, v, k, (size_t)n);
 	count(CNT_tcp_rx_bytes, (uint64_t)n);
-	if (unlikely(c->link && c->link->state == LINK_DEAD && !c->rx.left))
+	if (unlikely(c->link && ld_rlx(&c->link->state) == LINK_DEAD && !c->rx.left))
 		conn_todo(c, TODO_WATCH);	/* nothing holds the dead link now */
 	return n;
 }
@@ -258,7 +259,7 @@ static ssize_t rx_step(struct conn *c, int fd, struct io *io)
 {
 	if (!c->ever_bound)
 		return rx_cold(c, fd, io);
-	c->rx_read = true;
+	st_rlx(&c->rx_read, true);
 	ssize_t n = rx_step_bound(c, io);
 	if (n == -EAGAIN && ld_rlx(&c->rx_err))
 		return rx_end(c, io);
@@ -311,16 +312,20 @@ static ssize_t finish(struct io *io, ssize_t n)
 
 static void rx_poll(struct conn *c, size_t n)
 {
-	c->rx_polls += 1 + (uint32_t)(n / 4096);
-	if (c->rx_polls < POLL_EVERY)
+	/* no lock held; a count lost to another reader is no harm */
+	uint32_t polls = ld_rlx(&c->rx_polls) + 1 + (uint32_t)(n / 4096);
+
+	st_rlx(&c->rx_polls, polls < POLL_EVERY ? polls : 0);
+	if (polls < POLL_EVERY)
 		return;
-	c->rx_polls = 0;
 	engine_poll();
 }
 
 static uint64_t deadline_of_rx(const struct conn *c)
 {
-	return c->rcvtimeo_ns ? clock_ns() + c->rcvtimeo_ns : WAIT_FOREVER;
+	uint64_t timeo_ns = ld_rlx(&c->rcvtimeo_ns);
+
+	return timeo_ns ? clock_ns() + timeo_ns : WAIT_FOREVER;
 }
 
 /* read() of no bytes returns at once (recv() does not), and odd flags are refused. */
@@ -354,7 +359,7 @@ static ssize_t rx_loop(int fd, struct io *io, struct conn **held)
 		bool cold = !c->ever_bound;
 		ssize_t n = rx_step(c, *held ? c->fd : fd, io);
 		bool blocking = rx_blocking(c, io);
-		if (!c->rx_granted && c->meet == MEET_BOUND)
+		if (!c->rx_granted && ld_rlx(&c->meet) == MEET_BOUND)
 			conn_warm(c);
 		struct pollfd p = { c->fd, POLLIN, 0 };
 		bool kernel = kernel_too(c);
@@ -362,7 +367,7 @@ static ssize_t rx_loop(int fd, struct io *io, struct conn **held)
 			.w = { .ready = rx_wait_ready, .kfds = &p, .nkfds = kernel ? 1 : 0 },
 			.kernel = kernel,
 			.c = c,
-			.gen = c->gen,
+			.gen = ld_rlx(&c->gen),
 			.state = c->rx.state,
 		};
 		if (!deadline)

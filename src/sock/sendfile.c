@@ -44,7 +44,7 @@ static size_t read_again(int in, const off_t *off, size_t n, void *buf, size_t m
 static ssize_t by_kernel(struct conn *c, int out, int in, off_t *off, size_t n)
 {
 	uint8_t buf[PREFIX_BYTES];
-	uint32_t gen = c->gen;
+	uint32_t gen = ld_rlx(&c->gen);
 	bool first = c->tx_prefix.state == PREFIX_RAW && bind_enabled();
 	size_t head = 0;
 

@@ -38,7 +38,7 @@
 
 static bool tx_blocking(const struct conn *c, const struct io *io)
 {
-	return !c->nonblock && !(io->flags & MSG_DONTWAIT);
+	return !ld_rlx(&c->nonblock) && !(io->flags & MSG_DONTWAIT);
 }
 
 static ssize_t broken_pipe(const struct io *io)
@@ -82,22 +82,22 @@ static ssize_t kernel_part(int fd, const struct io *io, size_t max)
 /* txl held on entry and exit; away during the call.  Return: bytes or -errno. */
 static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 {
-	uint32_t gen = c->gen;
+	uint32_t gen = ld_rlx(&c->gen);
 	bool alone = c->tx_inside++ == 0;
 	bool whole = io->done == 0 && (io->total <= CONN_PIECE || !tx_blocking(c, io) || io->msg);
 
 	lock_drop(&c->txl);
 	ssize_t n = whole ? io_kernel(fd, io) : kernel_part(fd, io, CONN_PIECE);
 	lock_take(&c->txl);
-	if (c->gen != gen)
+	if (ld_rlx(&c->gen) != gen)
 		return n;
 	c->tx_inside--;
-	if (n == -EAGAIN || (n > 0 && c->nonblock && (size_t)n < io->total - io->done))
+	if (n == -EAGAIN || (n > 0 && ld_rlx(&c->nonblock) && (size_t)n < io->total - io->done))
 		c->tx_blocked = true;	/* as the kernel: OUT is news when there is room */
 	if (n > 0)
 		account_kernel(c, io, io->done, (size_t)n, alone && c->tx_inside == 0);
 	if (c->tx_calls != UINT32_MAX)
-		c->tx_calls++;
+		st_rlx(&c->tx_calls, c->tx_calls + 1);
 	conn_warm(c);
 	return n;
 }
@@ -114,7 +114,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 		   size_t n)
 {
 	lock_take(&c->txl);
-	if (c->gen == gen) {
+	if (ld_rlx(&c->gen) == gen) {
 		c->tx_inside--;
 		if (n && c->tx_prefix.state == PREFIX_RAW) {
 			if (head && alone && c->tx_inside == 0)
@@ -125,7 +125,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 		ptx_kernel_wrote(&c->tx, n);
 		count(CNT_tcp_tx_bytes, n);
 		if (c->tx_calls != UINT32_MAX)
-			c->tx_calls++;
+			st_rlx(&c->tx_calls, c->tx_calls + 1);
 		conn_warm(c);
 	}
 	lock_drop(&c->txl);
@@ -149,7 +149,7 @@ void tx_credit(struct conn *c)
 	uint32_t acts = ptx_on_credit(&c->tx, c->tx.link, credit_epoch(w), credit_count(w));
 
 	if (c->tx.K != K)
-		c->tx_progress_ns = 0;
+		st_rlx(&c->tx_progress_ns, 0);
 	if (unlikely(acts & ~(uint32_t)PA_WAKE))	/* the last byte before FIN was read */
 		tx_act(c, acts);
 }
@@ -163,7 +163,8 @@ static uint64_t tx_room(struct conn *c)
 	if (c->tx_grow && c->tx.P == c->tx.K) {
 		c->tx_grow = false;
 		if (2 * window <= c->tx_ring_bytes) {
-			window = 1ull << ++c->tx_wlog;
+			st_rlx(&c->tx_wlog, c->tx_wlog + 1);
+			window = 1ull << c->tx_wlog;
 			ptx_window(&c->tx, window);
 		}
 	}
@@ -195,7 +196,7 @@ static size_t tx_put(struct conn *c, struct io *io)
 	count(CNT_ring_tx_bytes, n);
 	count(CNT_ring_tx_msgs, 1);
 	/* whoever waits for OUT now was never told EAGAIN: ask before he sleeps */
-	if (unlikely(c->nonblock && tx_in_ring(c) && !conn_ring_writable(c)))
+	if (unlikely(ld_rlx(&c->nonblock) && tx_in_ring(c) && !conn_ring_writable(c)))
 		tx_ask_credit(c);
 	return n;
 }
@@ -204,7 +205,7 @@ static size_t tx_put(struct conn *c, struct io *io)
 void tx_credit_came(struct conn *c)
 {
 	c->tx_wanted = false;
-	c->tx_progress_ns = 0;
+	st_rlx(&c->tx_progress_ns, 0);
 	if (!c->tx_blocked || !tx_in_ring(c))
 		return;
 	tx_credit(c);
@@ -229,7 +230,7 @@ static void tx_want_credit(struct conn *c)
 {
 	tx_ask_credit(c);
 	if (!c->tx_progress_ns) {
-		c->tx_progress_ns = clock_ns();
+		st_rlx(&c->tx_progress_ns, clock_ns());
 		if (!ld_rlx(&c->timer_armed))
 			conn_todo(c, TODO_TIMER);
 	}
@@ -265,7 +266,7 @@ bool tx_stalled(struct conn *c, uint64_t now)
 		return false;
 	if (now < c->tx_progress_ns + STALL_MS * NS_PER_MS)
 		return true;
-	c->tx_progress_ns = 0;
+	st_rlx(&c->tx_progress_ns, 0);
 	c->tx_wanted = false;
 	tx_backoff(c);
 	tx_retreat(c, REASON_SLOW_READER);
@@ -301,9 +302,9 @@ static int kernel_count(const struct conn *c, uint64_t *n)
 
 static bool switchable(struct conn *c)
 {
-	return c->meet == MEET_BOUND && c->tx_granted && c->tx_inside == 0 && !c->tx_stuck &&
-	       !c->tx_shut && c->tx.kc >= c->tx_retry_bytes && !c->rx.want &&
-	       c->link->state == LINK_UP && ptx_may_switch(&c->tx);
+	return ld_rlx(&c->meet) == MEET_BOUND && ld_rlx(&c->tx_granted) && c->tx_inside == 0 && !c->tx_stuck &&
+	       !c->tx_shut && c->tx.kc >= c->tx_retry_bytes && !ld_rlx(&c->rx.want) &&
+	       ld_rlx(&c->link->state) == LINK_UP && ptx_may_switch(&c->tx);
 }
 
 bool tx_for_ring(struct conn *c)
@@ -332,8 +333,10 @@ static bool try_switch(struct conn *c, const struct io *io)
 	}
 	uint8_t b0 = io_byte(io, io->done);
 
-	if (c->tx_grow && 2ull << c->tx_wlog <= c->tx_ring_bytes)
-		ptx_window(&c->tx, 1ull << ++c->tx_wlog);
+	if (c->tx_grow && 2ull << c->tx_wlog <= c->tx_ring_bytes) {
+		st_rlx(&c->tx_wlog, c->tx_wlog + 1);
+		ptx_window(&c->tx, 1ull << c->tx_wlog);
+	}
 	c->tx_grow = false;
 	if (!slot_attach(c->tx_words, ptx_next_epoch(&c->tx), N, b0, c->tx_wlog))
 		return false;
@@ -344,16 +347,13 @@ static bool try_switch(struct conn *c, const struct io *io)
 		return false;
 	}
 	c->tx_seq = 0;
-	c->tx_progress_ns = 0;
+	st_rlx(&c->tx_progress_ns, 0);
 	c->tx_wanted = false;
 	if (config.fault.retreat) {
-		c->tx_retreat_ns = clock_ns() + config.fault.retreat * NS_PER_MS;
+		st_rlx(&c->tx_retreat_ns, clock_ns() + config.fault.retreat * NS_PER_MS);
 		conn_todo(c, TODO_TIMER);
 	}
-	if (!c->ever_ring) {
-		c->ever_ring = true;
-		count(CNT_conns_ring_soft, 1);
-	}
+	conn_count_ring(c);
 	count(CNT_attaches, 1);
 	tx_act(c, acts);
 	return c->tx.state == PTX_SWITCHING;
@@ -388,7 +388,7 @@ static void tx_before_sleep(struct wait *w)
 	struct conn *c = t->c;
 
 	lock_take(&c->txl);
-	if (c->gen == t->gen && tx_in_ring(c)) {
+	if (ld_rlx(&c->gen) == t->gen && tx_in_ring(c)) {
 		tx_credit(c);
 		if (conn_ring_room(c) < t->want)
 			tx_want_credit(c);
@@ -437,7 +437,7 @@ static bool tx_odd(const struct io *io)
  */
 static void tx_kernel_for_good(struct conn *c)
 {
-	if (c->meet != MEET_OVER)
+	if (ld_rlx(&c->meet) != MEET_OVER)
 		bind_give_up(c, REASON_OPTION);
 	tx_retreat(c, REASON_OPTION);
 }
@@ -501,11 +501,11 @@ static ssize_t tx_loop(int fd, struct io *io, struct conn **held)
 		struct tx_wait t = {
 			.w = { .ready = tx_wait_ready, .before_sleep = tx_before_sleep },
 			.c = c,
-			.gen = c->gen,
+			.gen = ld_rlx(&c->gen),
 			.want = (size_t)want,
 		};
 		if (!deadline)
-			deadline = blocking ? deadline_of(c->sndtimeo_ns) : 1;
+			deadline = blocking ? deadline_of(ld_rlx(&c->sndtimeo_ns)) : 1;
 		if (n == -EAGAIN && blocking && !*held && (!kernel || ring)) {
 			conn_sleeper_in(c);
 			*held = c;
