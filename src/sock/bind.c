@@ -46,7 +46,8 @@
 #define GRANT_EVERY_US	200
 #define BUCKETS		1024
 #define HINTS		64
-#define INBOX		512
+#define INBOX		2048
+#define INBOX_BINDS	512		/* the rest is for answers, one for a slot */
 /* tcpi_state */
 #define TCP_STATE_CLOSE	7
 #define TCP_STATE_CLOSE_WAIT 8
@@ -70,7 +71,7 @@ static struct hint {
 static struct {
 	struct lock lock;
 	struct bg_work work;
-	uint32_t head, tail;
+	uint32_t head, tail, binds;
 	struct {
 		struct link *link;
 		struct wire_msg m;
@@ -197,8 +198,6 @@ static uint64_t next_deadline(struct conn *c)
 		at = MIN(at, ld_rlx(&c->tx_progress_ns) + 101 * NS_PER_MS);
 	if (conn_tx_on_ring(c) && ld_rlx(&c->tx_retreat_ns))
 		at = MIN(at, ld_rlx(&c->tx_retreat_ns));
-	if (ld_rlx(&c->meet) == MEET_BINDING)
-		at = MIN(at, c->bind_ns + 1000 * NS_PER_MS);
 	return at;
 }
 
@@ -233,10 +232,6 @@ static void conn_timer(struct bg_timer *t)
 	check_deadlines(c, now);
 	if (ld_rlx(&c->meet) == MEET_QUEUED)
 		conn_todo(c, TODO_MEET);
-	if (ld_rlx(&c->meet) == MEET_BINDING && now >= c->bind_ns + 1000 * NS_PER_MS) {
-		unbind(c);		/* no answer in a second */
-		meet_again(c, 100);
-	}
 	bind_release_try(c);
 	at = next_deadline(c);
 	if (at != UINT64_MAX)
@@ -549,13 +544,12 @@ static int send_bind(struct conn *c, struct link *l)
 			c->slot = slot;
 			st_rlx(&c->meet, MEET_BINDING);
 			c->bind_ns = clock_ns();
+			c->bind_answered = false;
 			link_send(l, &m);
 		}
 	}
 	conn_unlock_both(c);
 	lock_drop(&engine.poll_lock);
-	if (!err)
-		bind_timer_at(c, c->bind_ns + 1000 * NS_PER_MS);
 	return err;
 }
 
@@ -841,6 +835,7 @@ static void inbox_work(struct bg_work *w)
 		struct link *l = inbox.q[inbox.head % INBOX].link;
 		struct wire_msg m = inbox.q[inbox.head % INBOX].m;
 		inbox.head += any;
+		inbox.binds -= any && m.type == WIRE_BIND;
 		lock_drop(&inbox.lock);
 		if (!any)
 			return;
@@ -863,19 +858,41 @@ static void inbox_work(struct bg_work *w)
 	}
 }
 
-/* Any thread; poll_lock held.  false: no room, the sender will ask again. */
-bool bind_inbox(struct link *l, const struct wire_msg *m)
+static bool inbox_put(struct link *l, const struct wire_msg *m)
 {
+	bool bind = m->type == WIRE_BIND;
+
 	lock_take(&inbox.lock);
-	bool room = inbox.tail - inbox.head < INBOX;
+	bool room = inbox.tail - inbox.head < INBOX && (!bind || inbox.binds < INBOX_BINDS);
 	if (room) {
 		link_hold(l);
 		inbox.q[inbox.tail % INBOX].link = l;
 		inbox.q[inbox.tail++ % INBOX].m = *m;
+		inbox.binds += bind;
 	}
 	lock_drop(&inbox.lock);
-	bg_queue(&inbox.work);
+	if (room)
+		bg_queue(&inbox.work);
 	return room;
+}
+
+/*
+ * Any thread; poll_lock held.  A BIND is always answered, however late: while
+ * it is not, its slot cannot be another's, for the answer would be taken for
+ * that one's.  So what there is no room for is told to ask again.
+ */
+void bind_inbox(struct link *l, struct conn *c, const struct wire_msg *m)
+{
+	if (m->type == WIRE_BIND) {
+		if (!inbox_put(l, m))
+			reply(l, m, WIRE_LATER);
+		return;
+	}
+	if (!c || c->bind_answered)
+		return;			/* nobody has asked that */
+	c->bind_answered = true;
+	if (!inbox_put(l, m))
+		link_kill(l);
 }
 
 /* ---------------------------------------------------------------- GRANT -- */

@@ -142,6 +142,7 @@ struct conn {
 	uint32_t losses;		/* links that died soon after the binding, in a row */
 	uint32_t hint_tried;		/* serial of the last known process tried */
 	bool bind_asked;		/* the link of this BIND is one that said "mine" */
+	bool bind_answered;		/* poll_lock: the answer is in the inbox, or was */
 	bool peer_gone;			/* the peer's RESET came: no more attach on this slot */
 	bool linger0;			/* SO_LINGER {1,0} is set */
 	bool end_begun;

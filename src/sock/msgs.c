@@ -159,7 +159,7 @@ static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
 	case WIRE_BOUND:
 	case WIRE_NOT_MINE:
 	case WIRE_LATER:
-		bind_inbox(l, m);
+		bind_inbox(l, c, m);
 		return;
 	case WIRE_PING:
 		link_send(l, &(struct wire_msg){ .type = WIRE_PONG, .a = m->a });

@@ -7,7 +7,9 @@
 
 extern const struct link_user msgs_user;
 
+struct conn;
+
 /* bind.c: BIND, BOUND, NOT_MINE, LATER go there. poll_lock held. */
-bool bind_inbox(struct link *l, const struct wire_msg *m);
+void bind_inbox(struct link *l, struct conn *c, const struct wire_msg *m);
 
 #endif
