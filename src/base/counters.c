@@ -223,7 +223,7 @@ static int write_line(int fd)
 {
 	char line[8192];
 	size_t n = counters_json(line, sizeof(line));
-	ssize_t done = sys_write(fd, line, n);
+	ssize_t done = privfd_write(fd, line, n);
 
 	return done == (ssize_t)n ? 0 : done < 0 ? (int)done : -EIO;
 }

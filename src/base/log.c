@@ -59,5 +59,5 @@ void log_write(enum log_level level, const char *fmt, ...)
 	va_end(ap);
 	n = MIN(n + MAX(m, 0), (int)sizeof(line) - 2);
 	line[n++] = '\n';
-	sys_write(log_file >= 0 ? log_file : 2, line, (size_t)n);
+	privfd_write(log_file >= 0 ? log_file : 2, line, (size_t)n);
 }

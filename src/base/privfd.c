@@ -2,14 +2,16 @@
 /*
  * privfd.c - see privfd.h
  *
- * A bitmap over the window [base, base + SLOTS): base is chosen once, a
- * little below the soft limit of open files, and never higher than the
- * kernel's table of 1024 entries would need to grow for nothing.
+ * A bitmap over all numbers that we would ever use.  New ones are asked for
+ * from base on, which lies a little below the soft limit of open files, and
+ * never higher than the kernel's table would need to grow for nothing; it is
+ * chosen again when the program has lowered the limit.
  */
 #define _GNU_SOURCE
 #include "base/privfd.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/resource.h>
 
@@ -17,11 +19,13 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-#define SLOTS	4096
+#define SLOTS	65536		/* numbers beyond are not used */
+#define ROOM	4096		/* what we like to have above base */
 #define WORDS	(SLOTS / 64)
 
 static int base;			/* 0: not chosen yet */
-static int highest;			/* window end, exclusive */
+static int lowest = SLOTS;		/* window of the numbers in use, ever */
+static int highest;			/* ... exclusive */
 static uint64_t bits[WORDS];
 
 static int choose_base(void)
@@ -34,33 +38,42 @@ static int choose_base(void)
 
 		if (soft > 16384)
 			b = 8192;
-		else if (soft > 2 * SLOTS)
-			b = (int)soft - SLOTS;
+		else if (soft > 2 * ROOM)
+			b = (int)soft - ROOM;
 		else
 			b = (int)(soft - soft / 8);
 	}
 	return MAX(b, 16);
 }
 
+static void note(int fd)
+{
+	or_acqrel(&bits[fd / 64], 1ull << (fd % 64));
+	for (int l = ld_rlx(&lowest); l > fd; l = ld_rlx(&lowest))
+		if (cas_acqrel(&lowest, l, fd))
+			break;
+	for (int h = ld_rlx(&highest); h <= fd; h = ld_rlx(&highest))
+		if (cas_acqrel(&highest, h, fd + 1))
+			break;
+}
+
 int privfd_dup(int fd)
 {
-	int b = ld_rlx(&base);
+	int hi = -EINVAL;
 
-	if (!b) {
-		b = choose_base();
-		st_rlx(&base, b);
+	if (ld_rlx(&base))
+		hi = sys_fcntl(fd, F_DUPFD_CLOEXEC, ld_rlx(&base));
+	if (hi == -EINVAL || hi == -EMFILE) {
+		/* not chosen yet, or the limit is lower by now */
+		st_rlx(&base, choose_base());
+		hi = sys_fcntl(fd, F_DUPFD_CLOEXEC, ld_rlx(&base));
 	}
-	int hi = sys_fcntl(fd, F_DUPFD_CLOEXEC, b);
-	if (hi >= b + SLOTS) {
+	if (hi >= SLOTS) {
 		sys_close(hi);
 		hi = -EMFILE;
 	}
-	if (hi < 0)
-		return hi;
-	or_acqrel(&bits[(hi - b) / 64], 1ull << ((hi - b) % 64));
-	for (int h = ld_rlx(&highest); h <= hi; h = ld_rlx(&highest))
-		if (cas_acqrel(&highest, h, hi + 1))
-			break;
+	if (hi >= 0)
+		note(hi);
 	return hi;
 }
 
@@ -75,30 +88,43 @@ int privfd_adopt(int fd)
 
 bool privfd_is(int fd)
 {
-	int b = ld_rlx(&base);
-
-	if (likely(fd < b || !b || fd >= ld_rlx(&highest)))
+	if (likely(fd < ld_rlx(&lowest) || fd >= ld_rlx(&highest)))
 		return false;
-	return ld_rlx(&bits[(fd - b) / 64]) >> ((fd - b) % 64) & 1;
+	return ld_rlx(&bits[fd / 64]) >> (fd % 64) & 1;
 }
 
 int privfd_next(int fd)
 {
-	int b = ld_rlx(&base), h = ld_rlx(&highest);
+	int h = ld_rlx(&highest);
 
-	for (int i = MAX(fd, b); b && i < h; i++)
+	for (int i = MAX(fd, ld_rlx(&lowest)); i < h; i++)
 		if (privfd_is(i))
 			return i;
 	return -1;
 }
 
+ssize_t privfd_write(int fd, const void *p, size_t n)
+{
+	const uint64_t xfsz = 1ull << (SIGXFSZ - 1);
+	struct timespec now = { 0, 0 };
+	struct rlimit rl;
+	uint64_t old;
+
+	if (sys4(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &rl) || rl.rlim_cur == RLIM_INFINITY)
+		return sys_write(fd, p, n);
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &xfsz, &old, 8);
+	ssize_t done = sys_write(fd, p, n);
+	if (done == -EFBIG && !(old & xfsz))
+		sys4(SYS_rt_sigtimedwait, &xfsz, 0, &now, 8);
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &old, 0, 8);
+	return done;
+}
+
 void privfd_close(int fd)
 {
-	int b = ld_rlx(&base);
-
 	if (fd < 0 || !privfd_is(fd))
 		return;
-	and_acqrel(&bits[(fd - b) / 64], ~(1ull << ((fd - b) % 64)));
+	and_acqrel(&bits[fd / 64], ~(1ull << (fd % 64)));
 	sys_close(fd);
 }
 

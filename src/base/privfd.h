@@ -10,6 +10,7 @@
 #define BASE_PRIVFD_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Move fd to a high number with close-on-exec and register it.
@@ -20,6 +21,12 @@ int privfd_adopt(int fd);
 
 /* A private duplicate of a descriptor that stays open. */
 int privfd_dup(int fd);
+
+/*
+ * write(2) to a file of ours.  A program that has set RLIMIT_FSIZE (sshd's
+ * sandbox: 0) would die of SIGXFSZ by it; it gets -EFBIG instead.
+ */
+ssize_t privfd_write(int fd, const void *p, size_t n);
 
 /* Close and forget; -1 is accepted. */
 void privfd_close(int fd);

@@ -35,6 +35,7 @@
 #define TX_FLAGS_OK	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_MORE | MSG_DONTROUTE | \
 			 MSG_CONFIRM)
 #define STALL_MS	100
+#define BULK_BYTES	4096		/* a write this large is no message of a dialogue */
 
 static bool tx_blocking(const struct conn *c, const struct io *io)
 {
@@ -317,6 +318,24 @@ static bool may_switch(struct conn *c, const struct io *io)
 	return io->done < io->total && !io->bad && switchable(c);
 }
 
+/*
+ * The window of the epoch that begins: larger after one that was too small,
+ * and for a program that writes much without waiting (see outgrown()).
+ */
+static void window_begin(struct conn *c, const struct io *io)
+{
+	uint64_t window = 1ull << c->tx_wlog;
+
+	if (c->tx_grow)
+		window *= 2;
+	if (!tx_blocking(c, io) && (c->tx_grow || io->total - io->done >= BULK_BYTES))
+		window = MAX(window, (uint64_t)CONN_AHEAD);
+	c->tx_grow = false;
+	window = MIN(window, c->tx_ring_bytes);
+	st_rlx(&c->tx_wlog, (uint8_t)__builtin_ctzll(window));
+	ptx_window(&c->tx, window);
+}
+
 /* Return: true when writes go to the ring from now on. */
 static bool try_switch(struct conn *c, const struct io *io)
 {
@@ -333,11 +352,7 @@ static bool try_switch(struct conn *c, const struct io *io)
 	}
 	uint8_t b0 = io_byte(io, io->done);
 
-	if (c->tx_grow && 2ull << c->tx_wlog <= c->tx_ring_bytes) {
-		st_rlx(&c->tx_wlog, c->tx_wlog + 1);
-		ptx_window(&c->tx, 1ull << c->tx_wlog);
-	}
-	c->tx_grow = false;
+	window_begin(c, io);
 	if (!slot_attach(c->tx_words, ptx_next_epoch(&c->tx), N, b0, c->tx_wlog))
 		return false;
 	uint32_t acts = ptx_switch(&c->tx, N, b0);
