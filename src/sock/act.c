@@ -323,7 +323,7 @@ static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 		acts = more;
 	}
 	if (c->rx.state == PRX_READY)
-		c->rx_base = c->rx_given;
+		st_rlx(&c->rx_base, c->rx_given);
 	follow_rx(c);
 	if (unlikely(c->rx_shut))
 		rx_shut_late(c);

@@ -87,7 +87,7 @@ static size_t rx_take(struct conn *c, struct io *io)
 	if (io->flags & MSG_PEEK)
 		return n;
 	uint32_t acts = prx_consumed(&c->rx, n);
-	c->rx_given += n;
+	st_rlx(&c->rx_given, c->rx_given + n);
 	if (c->rx.state == PRX_ON)
 		rx_publish_credit(c);
 	if (unlikely(c->rx.finP != PROTO_NO_FIN && c->rx.C == c->rx.finP))
@@ -158,7 +158,7 @@ static void parse_raw(struct conn *c, const struct iovec *v, int k, size_t n)
 			size_t used = prx_eat(&c->rx, p, m, &seg);
 
 			if (seg.kind == PSEG_APP)
-				c->rx_given += seg.n;
+				st_rlx(&c->rx_given, c->rx_given + seg.n);
 			rx_act(c, seg.act);
 			if (!used)
 				break;
