@@ -219,8 +219,10 @@ static void *prefix_get(void *arg, size_t bytes)
 		char *m = sys_map(chunk, 0);
 
 		for (size_t off = 0; m && off < chunk; off += bytes) {
-			*(void **)(m + off) = prefix_free[k];
-			prefix_free[k] = m + off;
+			void **next = (void *)(m + off);
+
+			*next = prefix_free[k];
+			prefix_free[k] = next;
 		}
 	}
 	p = prefix_free[k];
