@@ -478,6 +478,7 @@ static void bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_s
 	ptx_bind(&c->tx, l->id, true, peer_nonce, tx_window);
 	prx_bind(&c->rx, l->id, true, c->rec_nonce, rx_window);
 	st_rlx(&c->meet, MEET_BOUND);
+	c->bind_answered = true;
 	c->meet_tries = 0;
 	c->hint_tried = 0;
 	st_rlx(&c->ever_bound, true);
@@ -780,8 +781,8 @@ static int check_bound(struct conn *c, struct link *l, const struct wire_msg *m)
 {
 	uint8_t mac[SHA256_BYTES];
 
-	if (c->meet != MEET_BINDING || m->bind.slot == 0 || m->bind.slot > LINK_SLOTS ||
-	    m->a > c->tx.kc || m->b > c->rx.pos)
+	if (m->bind.slot == 0 || m->bind.slot > LINK_SLOTS || m->a > c->tx.kc ||
+	    m->b > c->rx.pos)
 		return -EPROTO;
 	mac_of(c, true, PROOF_BOUND, l, (uint64_t[2]){ c->challenge, m->bind.challenge },
 	       (uint64_t[2]){ c->rec_nonce, m->bind.nonce }, m->a, m->b, mac);
@@ -793,7 +794,8 @@ static void on_bound(struct link *l, struct conn *c, const struct wire_msg *m)
 	lock_take(&engine.poll_lock);
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
-	int err = c->link == l ? check_bound(c, l, m) : -ESTALE;
+	/* one that is bound already, perhaps on its ring, loses nothing by a second BOUND */
+	int err = c->link == l && c->meet == MEET_BINDING ? check_bound(c, l, m) : -ESTALE;
 	if (!err) {
 		bound(c, l, c->slot, m->bind.slot, m->bind.nonce);
 		conn_watcher->bound(c);
