@@ -59,7 +59,8 @@ struct rnic_setting {
 	X(fail_alloc, "fail-alloc") \
 	X(fail_call, "fail-call") \
 	X(shrink_rings, "shrink-rings") \
-	X(mute_meeting, "mute-meeting")
+	X(mute_meeting, "mute-meeting") \
+	X(babble, "babble")
 
 struct fault_setting {
 #define X(field, name) uint32_t field;

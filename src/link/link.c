@@ -427,6 +427,26 @@ static bool ctl_post(struct link *l, const struct wire_msg *m)
 	return true;
 }
 
+/* Fault babble: after one message in so many, one that no honest peer would send. */
+static void babble(struct link *l, const struct wire_msg *m)
+{
+	static uint64_t x = 88172645463325252ull;
+	struct wire_msg bad = *m;
+
+	x = (x ^ x << 13) + clock_ticks();
+	x ^= x >> 7;
+	if (x % config.fault.babble || !ctl_room(l))
+		return;
+	bad.type = (uint8_t)(1 + (x >> 8) % (WIRE_TYPE_END - 1));
+	if (x >> 32 & 1)
+		bad.slot = (uint16_t)(1 + (x >> 16) % 32);
+	if (x >> 33 & 1)
+		bad.epoch = (uint16_t)(x >> 40 & 3);
+	if (x >> 34 & 1)
+		bad.a = x >> (x >> 35 & 63);
+	ctl_post(l, &bad);
+}
+
 static void backlog_flush(struct link *l)
 {
 	while (l->backlog_head != l->backlog_tail && ctl_room(l)) {
@@ -470,6 +490,8 @@ void link_send(struct link *l, const struct wire_msg *m)
 		if (!overflow)
 			l->backlog[l->backlog_tail++ % LINK_BACKLOG] = *m;
 	}
+	if (unlikely(config.fault.babble))
+		babble(l, m);
 	lock_drop(&engine.post_lock);
 	if (overflow)
 		link_kill(l);
