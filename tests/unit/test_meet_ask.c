@@ -559,6 +559,8 @@ static void without_descriptors_it_pauses(void **state)
 	struct rlimit old, rl;
 	int c, fd;
 
+	if (getenv("SIDESTEP_VALGRIND"))	/* it keeps descriptors of its own above the limit */
+		skip();
 	node_open(&n0, MEET_MINE, 1);
 	c = client_new();
 	fd = dup(0);
