@@ -427,7 +427,7 @@ static bool ctl_post(struct link *l, const struct wire_msg *m)
 	return true;
 }
 
-/* Fault babble: after one message in so many, one that no honest peer would send. */
+/* Fault babble: after one message in so many, one that no honest peer would send, or a P. */
 static void babble(struct link *l, const struct wire_msg *m)
 {
 	static uint64_t x = 88172645463325252ull;
@@ -437,6 +437,10 @@ static void babble(struct link *l, const struct wire_msg *m)
 	x ^= x >> 7;
 	if (x % config.fault.babble || !ctl_room(l))
 		return;
+	if ((x >> 24 & 3) == 0) {
+		st_rlx((uint64_t *)link_peer_words(l, (uint16_t)(1 + (x >> 16) % 32)), x);
+		return;
+	}
 	bad.type = (uint8_t)(1 + (x >> 8) % (WIRE_TYPE_END - 1));
 	if (x >> 32 & 1)
 		bad.slot = (uint16_t)(1 + (x >> 16) % 32);

@@ -464,8 +464,10 @@ bool rx_pull(struct conn *c)
 
 		if (c->rx.state == PRX_ENDED || (!on && c->rx.drop == 0))
 			break;
-		if (c->rx.state == PRX_ON && !rx_look(c))	/* RESUME is about what is there */
-			break;
+		/* RESUME is about what is there.  Where P is nonsense, the kernel has the
+		 * last word all the same: RESUME, the end or an error. */
+		if (c->rx.state == PRX_ON)
+			rx_look(c);
 		if (c->rx.state == PRX_READY && c->rx.have == 0) {
 			enum look l = pull_first(c);
 
@@ -512,8 +514,8 @@ void rx_swallow(struct conn *c)
 		}
 		size_t want = (size_t)MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf));
 
-		if (c->rx.state == PRX_ON && !rx_look(c))
-			return;
+		if (c->rx.state == PRX_ON)
+			rx_look(c);
 		if (c->rx.quiet)	/* what the program writes after QUIET is left there */
 			want = (size_t)MIN((uint64_t)want, quiet_left(&c->rx));
 		if (!want || c->end_reset)

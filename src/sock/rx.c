@@ -114,8 +114,8 @@ static ssize_t rx_end(struct conn *c, const struct io *io)
 
 static ssize_t rx_ring(struct conn *c, struct io *io)
 {
-	if (c->rx.state == PRX_ON && !rx_look(c))
-		return -EAGAIN;
+	if (c->rx.state == PRX_ON)
+		rx_look(c);	/* where P is nonsense: what had come before */
 	bool bad = io->bad && !(io->flags & MSG_TRUNC);
 	if (unlikely(bad || io->done == io->total) && prx_avail(&c->rx, &(uint64_t){ 0 }))
 		return bad ? -EFAULT : 0;
