@@ -461,18 +461,19 @@ int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 
 	if (n < 0 || n > FDTAB_MAX || !timeout_sane(timeout) || bad_set(r) || bad_set(w) || bad_set(e))
 		return plain_select(call, n, r, w, e, timeout, mask);
-	if (!select_bound(n, r, w, e, &t)) {
+	if (!select_bound(n, r, w, e, NULL)) {
+		select_bound(n, r, w, e, &t);
 		fence_full();	/* pairs with none_plain() */
 		int ret = select_bound(n, r, w, e, NULL) ? -EINPROGRESS
 			: plain_select(call, n, r, w, e, timeout, mask);
 		unnote(&t);
 		if (ret != -EINPROGRESS)
 			return ret;
-	} else {
-		unnote(&t);
 	}
+	struct pollfd few[2 * (FEW + 1)], *p = few;
 	size_t bytes = ((size_t)n + 1) * 2 * sizeof(struct pollfd);
-	struct pollfd *p = sys_map(bytes, 0);
+	if (n > FEW)
+		p = sys_map(bytes, 0);
 	if (!p)
 		return -ENOMEM;
 	nfds_t k = to_poll(p, n, r, w, e);
@@ -482,6 +483,7 @@ int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 		ret = from_poll(p, k, r, w, e);
 	if (timeout && ret >= 0)
 		time_left(timeout, deadline);
-	sys_unmap(p, bytes);
+	if (p != few)
+		sys_unmap(p, bytes);
 	return ret;
 }
