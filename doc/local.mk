@@ -2,6 +2,7 @@
 EXTRA_DIST += \
 	doc/faults.md \
 	doc/locking.md \
+	doc/PROGRESS.md \
 	doc/observed.md \
 	doc/wire.md \
 	doc/model/PROTOCOL.md \

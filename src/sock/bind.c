@@ -2,6 +2,9 @@
 /*
  * bind.c - from "warm" to "bound", in the background thread
  *
+ * Longer than most: both sides of one exchange stand here, message by message,
+ * with what the background thread does for a conn before and after it.
+ *
  * The side that called connect() starts: whose is the other end (sock_diag)?
  * Is there a link to the process we last met at that port?  Then BIND goes out
  * on it at once; else the names of the port are asked (meet/ask.c), a link is
