@@ -103,7 +103,7 @@ static void nodelay_end(struct conn *c)
 static void stick(struct conn *c)
 {
 	st_rlx(&c->tx_stuck, true);
-	conn_todo(c, TODO_WATCH);
+	conn_todo(c, JOB_WATCH);
 }
 
 static uint32_t write_record(struct conn *c)
@@ -230,7 +230,7 @@ void tx_unstick(struct conn *c)
 	tx_act(c, PA_WRITE_RECORD);
 	tx_act(c, PA_PUMP | PA_WAKE);
 	if (!c->tx_stuck)
-		conn_todo(c, TODO_WATCH);
+		conn_todo(c, JOB_WATCH);
 }
 
 /* ----------------------------------------------------------- receiving -- */
@@ -328,7 +328,7 @@ static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 	if (unlikely(c->rx_shut))
 		rx_shut_late(c);
 	if (conn_watch_wanted(c) != c->watch_events)
-		conn_todo(c, TODO_WATCH);
+		conn_todo(c, JOB_WATCH);
 	if (wake) {
 		conn_watcher->event(c, EPOLLIN);
 		wait_wake_ready();

@@ -115,7 +115,7 @@ void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage
 	lock_drop(&accept_lock);
 	if (!ld_rlx(&l->listening) && !xchg_acqrel(&l->listening, true)) {
 		if (bg_start() == 0)
-			conn_todo(l, TODO_LISTEN);
+			conn_todo(l, JOB_LISTEN);
 	}
 }
 
@@ -234,7 +234,7 @@ static void conn_timer(struct bg_timer *t)
 	fence_full();	/* pairs with who sets a deadline and then looks at timer_armed */
 	check_deadlines(c, now);
 	if (ld_rlx(&c->meet) == MEET_QUEUED)
-		conn_todo(c, TODO_MEET);
+		conn_todo(c, JOB_MEET);
 	bind_release_try(c);
 	at = next_deadline(c);
 	if (at != UINT64_MAX)
@@ -357,7 +357,7 @@ static void meet_after_loss(struct conn *c)
 		meet_again(c, after_ms);
 	} else {
 		set_meet(c, MEET_QUEUED);
-		conn_todo(c, TODO_MEET);
+		conn_todo(c, JOB_MEET);
 	}
 }
 
@@ -945,7 +945,7 @@ void conn_warm(struct conn *c)
 		if (!ld_rlx(&c->rx_granted) && ld_rlx(&c->rx_read) &&
 		    ld_rlx(&c->rx_inside) == 0 && now >= ld_rlx(&c->grant_ticks)) {
 			st_rlx(&c->grant_ticks, now + GRANT_EVERY_US * clock_ticks_per_us);
-			conn_todo(c, TODO_GRANT);
+			conn_todo(c, JOB_GRANT);
 		}
 		return;
 	}
@@ -967,7 +967,7 @@ void conn_warm(struct conn *c)
 	else
 		warm = bytes >= MAX(least_bytes, (uint64_t)config.attach);
 	if (warm && bg_start() == 0)
-		conn_todo(c, TODO_MEET);
+		conn_todo(c, JOB_MEET);
 }
 
 /* ------------------------------------------------------- background work -- */
@@ -1004,21 +1004,21 @@ static void conn_work(struct bg_work *w)
 	struct conn *c = container_of(w, struct conn, work);
 	uint32_t todo = xchg_acqrel(&c->todo, 0);
 
-	if (todo & TODO_LISTEN)
+	if (todo & JOB_LISTEN)
 		listen_for(c);
-	if (todo & TODO_MEET)
+	if (todo & JOB_MEET)
 		meet_begin(c);
-	if (todo & TODO_GRANT)
+	if (todo & JOB_GRANT)
 		grant(c);
-	if (todo & TODO_CLOSE)
+	if (todo & JOB_CLOSE)
 		end_begin(c);
-	if (todo & TODO_WATCH) {
+	if (todo & JOB_WATCH) {
 		lock_take(&c->rxl);
 		lock_take(&c->txl);
 		conn_watch_update(c);
 		conn_unlock_both(c);
 	}
-	if (todo & TODO_TIMER) {
+	if (todo & JOB_TIMER) {
 		uint64_t at = next_deadline(c);
 
 		if (at != UINT64_MAX)

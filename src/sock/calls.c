@@ -295,7 +295,7 @@ static int shutdown_wr(struct conn *c, int fd)
 			if (c->tx.state != PTX_PUMP)
 				conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
 			st_rlx(&c->tx_progress_ns, clock_ns());
-			conn_todo(c, TODO_TIMER);
+			conn_todo(c, JOB_TIMER);
 		}
 		return 0;
 	}
@@ -648,7 +648,7 @@ static bool last_number(struct conn *c, int fd)
 		st_rlx(&c->deferred, true);
 		conn_watcher->closed(c);
 		bind_forget(c);
-		conn_todo(c, TODO_WATCH);
+		conn_todo(c, JOB_WATCH);
 		return true;
 	}
 	if (end_take_over(c, fd) == END_ORDERLY) {
@@ -670,7 +670,7 @@ static bool last_number(struct conn *c, int fd)
 	if (!dup)
 		c->fd = -1;
 	if (c->link)
-		conn_todo(c, TODO_CLOSE);
+		conn_todo(c, JOB_CLOSE);
 	return dup;
 }
 
@@ -685,7 +685,7 @@ static void number_gone(struct conn *c, int fd)
 	} else if (c->fd == fd) {
 		stop_watch(c);
 		c->fd = other_number(c, fd);
-		conn_todo(c, TODO_WATCH);
+		conn_todo(c, JOB_WATCH);
 	}
 	bool last = c->nfds == 0, deferred = dup && c->deferred;
 	conn_unlock_both(c);

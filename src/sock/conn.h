@@ -158,21 +158,21 @@ struct conn {
 	struct bg_src watch;		/* kernel socket, while the ring is in use or it is closing */
 	uint32_t watch_events;
 	struct bg_work work;		/* something to do in the background */
-	uint32_t todo;			/* bits of enum conn_todo */
+	uint32_t todo;			/* bits of enum conn_job */
 	struct bg_timer timer;
 	bool timer_armed;		/* the background thread looks at this conn soon */
 	uint64_t close_deadline_ns;
 	uint64_t close_wait_ns;
 };
 
-enum conn_todo {
-	TODO_MEET	= 1u << 0,	/* start or go on with the meeting */
-	TODO_GRANT	= 1u << 1,	/* see whether the peer may switch */
-	TODO_WATCH	= 1u << 2,	/* (re)register the kernel socket */
-	TODO_PUMP	= 1u << 3,	/* records or kept bytes wait for kernel room */
-	TODO_CLOSE	= 1u << 4,	/* the program has closed it */
-	TODO_TIMER	= 1u << 5,	/* a deadline is to be watched: full ring, fault injection */
-	TODO_LISTEN	= 1u << 6,	/* hold a name for the port (a listener) */
+enum conn_job {
+	JOB_MEET	= 1u << 0,	/* start or go on with the meeting */
+	JOB_GRANT	= 1u << 1,	/* see whether the peer may switch */
+	JOB_WATCH	= 1u << 2,	/* (re)register the kernel socket */
+	JOB_PUMP	= 1u << 3,	/* records or kept bytes wait for kernel room */
+	JOB_CLOSE	= 1u << 4,	/* the program has closed it */
+	JOB_TIMER	= 1u << 5,	/* a deadline is to be watched: full ring, fault injection */
+	JOB_LISTEN	= 1u << 6,	/* hold a name for the port (a listener) */
 };
 
 /* ---- life (conn.c) ---- */

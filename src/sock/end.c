@@ -122,7 +122,7 @@ static void end_deferred(struct conn *c)
 		put = end_take_over(c, c->fd) != END_ORDERLY;
 		if (put)
 			close_dup(c);
-		conn_todo(c, TODO_CLOSE);
+		conn_todo(c, JOB_CLOSE);
 	}
 	conn_unlock_both(c);
 	if (put) {

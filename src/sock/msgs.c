@@ -57,7 +57,7 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 	rx_act(c, acts);
 	lock_drop(&c->rxl);
 	if (ld_rlx(&c->closing) && (m->type == WIRE_QUIET || m->type == WIRE_SWITCH))
-		conn_todo(c, TODO_CLOSE);
+		conn_todo(c, JOB_CLOSE);
 }
 
 /*
@@ -189,7 +189,7 @@ static void on_data(struct link *l, void *owner)
 	struct conn *c = owner;
 
 	if (unlikely(ld_rlx(&c->closing)))
-		conn_todo(c, TODO_CLOSE);
+		conn_todo(c, JOB_CLOSE);
 	else if (ld_rlx(&c->rx.state) == PRX_ON)
 		conn_watcher->event(c, EPOLLIN);
 }
@@ -212,7 +212,7 @@ static void conn_dead(struct link *l, struct conn *c)
 	st_rlx(&c->tx_granted, false);
 	tx_act(c, ptx_link_dead(&c->tx, l->id) | PA_WAKE);
 	conn_unlock_both(c);
-	conn_todo(c, ld_rlx(&c->closing) ? TODO_CLOSE : TODO_WATCH);
+	conn_todo(c, ld_rlx(&c->closing) ? JOB_CLOSE : JOB_WATCH);
 }
 
 static void on_dead(struct link *l)

@@ -176,7 +176,7 @@ static void end_one(struct conn *c, void *arg)
 		conn_get(c);		/* end_step() gives the table's back */
 		st_rlx(&c->closing, true);
 		add_rlx(&end_pending, 1);
-		conn_todo(c, TODO_CLOSE);
+		conn_todo(c, JOB_CLOSE);
 	}
 	conn_unlock_both(c);
 }

@@ -225,7 +225,7 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 	parse_raw(c, v, k, (size_t)n);
 	count(CNT_tcp_rx_bytes, (uint64_t)n);
 	if (unlikely(c->link && ld_rlx(&c->link->state) == LINK_DEAD && !c->rx.left))
-		conn_todo(c, TODO_WATCH);	/* nothing holds the dead link now */
+		conn_todo(c, JOB_WATCH);	/* nothing holds the dead link now */
 	return n;
 }
 

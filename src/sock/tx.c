@@ -233,7 +233,7 @@ static void tx_want_credit(struct conn *c)
 	if (!c->tx_progress_ns) {
 		st_rlx(&c->tx_progress_ns, clock_ns());
 		if (!ld_rlx(&c->timer_armed))
-			conn_todo(c, TODO_TIMER);
+			conn_todo(c, JOB_TIMER);
 	}
 }
 
@@ -366,7 +366,7 @@ static bool try_switch(struct conn *c, const struct io *io)
 	c->tx_wanted = false;
 	if (config.fault.retreat) {
 		st_rlx(&c->tx_retreat_ns, clock_ns() + config.fault.retreat * NS_PER_MS);
-		conn_todo(c, TODO_TIMER);
+		conn_todo(c, JOB_TIMER);
 	}
 	conn_count_ring(c);
 	count(CNT_attaches, 1);
