@@ -47,6 +47,7 @@
 #define LIVES_MS	1000		/* a link that lived so long was a good one */
 #define MAX_TRIES	200
 #define GRANT_EVERY_US	200
+#define COUNT_TRIES	8
 #define BUCKETS		1024
 #define HINTS		64
 #define INBOX		2048
@@ -905,14 +906,20 @@ void bind_inbox(struct link *l, struct conn *c, const struct wire_msg *m)
 /* rxl held: has everything that came on the kernel socket been read through us? */
 static bool counts_agree(struct conn *c)
 {
-	struct tcp_info info = { 0 };
-	socklen_t len = sizeof(info);
-	int queued = 0;
+	/* two calls: in a stream at full speed more comes in between */
+	for (int i = 0; i < COUNT_TRIES; i++) {
+		struct tcp_info info = { 0 };
+		socklen_t len = sizeof(info);
+		int queued = 0;
 
-	if (sys_getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
-	    len < offsetof(struct tcp_info, tcpi_segs_out) || sys_ioctl(c->fd, SIOCINQ, &queued))
-		return false;
-	return info.tcpi_bytes_received == c->rx.pos + (uint64_t)queued;
+		if (sys_getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
+		    len < offsetof(struct tcp_info, tcpi_segs_out) ||
+		    sys_ioctl(c->fd, SIOCINQ, &queued))
+			return false;
+		if (info.tcpi_bytes_received == c->rx.pos + (uint64_t)queued)
+			return true;
+	}
+	return false;
 }
 
 static bool evidence(struct conn *c)

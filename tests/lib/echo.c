@@ -192,6 +192,9 @@ static void drive_events(struct run *r)
 	r->ep = epoll_create1(EPOLL_CLOEXEC);
 	if (r->ep < 0 || epoll_ctl(r->ep, EPOLL_CTL_ADD, r->fd, &ev) < 0)
 		die("epoll");
+	/* as an event loop begins; a program that never waits where it can be
+	 * seen is given no grant to be switched */
+	wait_events(r);
 	for (;;) {
 		out = run_write(r);
 		in = run_read(r);
