@@ -374,7 +374,7 @@ static void handler_same(struct role *r)
 #define KNOWN (SA_RESTART | SA_NODEFER | SA_SIGINFO | (int)SA_RESETHAND | SA_ONSTACK)
 
 /* What sigaction() and its elders say is what they were told. */
-static void dispositions(struct role *r)
+__attribute__((unused)) static void dispositions(struct role *r)
 {
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART | SA_NODEFER }, old;
 
@@ -559,7 +559,7 @@ static void cancel(struct role *r)
 }
 
 /* A jump out of every kind of wait, again and again; then it still works. */
-static void jump_often(struct role *r)
+__attribute__((unused)) static void jump_often(struct role *r)
 {
 	struct itimerval it = { .it_value.tv_usec = 2000 };
 	struct epoll_event ev = { .events = EPOLLIN };
