@@ -2,8 +2,8 @@
 /*
  * wait.c - see wait.h
  *
- * Spinning: the budget doubles (up to the maximum) when a spin was rewarded
- * and halves when it was not; now and then the full budget is tried again.  A
+ * Spinning: the budget is full again when a spin was rewarded and halves when
+ * it was not; now and then the full budget is tried again.  A
  * gap between two looks means that somebody else needed this core: then
  * nobody spins for a while.
  *
@@ -34,10 +34,11 @@
 
 #define SPIN_MAX_US	50
 #define SPIN_MIN_SHIFT	6		/* at least 1/64 of the maximum */
-#define PROBE_EVERY	32
+#define PROBE_EVERY	8
 #define LOOKS_A_POLL	16
 #define CROWDED_GAP_US	40
 #define CROWDED_MS	20
+#define GAPS_MS		10
 #define POOL		64
 #define STACK_FDS	64
 
@@ -54,6 +55,7 @@ static struct {
 	uint32_t shift;		/* budget = max >> shift */
 	uint32_t waits;
 	uint64_t crowded_until;	/* ticks */
+	uint64_t last_gap;
 } spin;
 
 static uint64_t spin_budget(void)
@@ -75,7 +77,7 @@ static void spin_learn(bool rewarded)
 	uint32_t s = ld_rlx(&spin.shift);
 
 	if (rewarded && s > 0)
-		st_rlx(&spin.shift, s - 1);
+		st_rlx(&spin.shift, 0);
 	else if (!rewarded && s < SPIN_MIN_SHIFT)
 		st_rlx(&spin.shift, s + 1);
 }
@@ -86,6 +88,17 @@ static bool is_ready(struct wait *w)
 	bool yes = w->ready(w);
 	guard_exit();
 	return yes;
+}
+
+/* One gap may be the host's doing; two in a row are a neighbour's. */
+static bool crowded_again(uint64_t now)
+{
+	bool again = now - ld_rlx(&spin.last_gap) < GAPS_MS * 1000 * clock_ticks_per_us;
+
+	st_rlx(&spin.last_gap, now);
+	if (again)
+		st_rlx(&spin.crowded_until, now + CROWDED_MS * 1000 * clock_ticks_per_us);
+	return again;
 }
 
 static bool spin_loop(struct wait *w, uint64_t budget)
@@ -107,10 +120,8 @@ static bool spin_loop(struct wait *w, uint64_t budget)
 		now = clock_ticks();
 		if (unlikely(section.deferred))
 			return false;
-		if (now - last > gap) {
-			st_rlx(&spin.crowded_until, now + CROWDED_MS * 1000 * clock_ticks_per_us);
+		if (now - last > gap && crowded_again(now))
 			return false;
-		}
 		last = now;
 	} while (now - start < budget);
 	spin_learn(false);
