@@ -370,17 +370,6 @@ struct link *link_by_instance(uint64_t instance, bool with_room)
 	return NULL;
 }
 
-struct link *link_by_id(uint32_t id)
-{
-	list_for_each(n, &links) {
-		struct link *l = list_entry(n, struct link, node);
-
-		if (l->id == id && !l->dying)
-			return l;
-	}
-	return NULL;
-}
-
 /* --------------------------------------------------------- sending -- */
 
 /* post_lock held. Return: seq, 0 when the QP is broken or full. */

@@ -136,7 +136,6 @@ void link_slot_done(struct link *l, uint16_t slot, uint16_t peer_slot, bool boun
 
 /* poll_lock held. */
 struct link *link_by_instance(uint64_t instance, bool with_room);
-struct link *link_by_id(uint32_t id);
 
 /* Addresses: ours (the peer writes) and the peer's (we write), by slot. */
 static inline void *link_slot_words(struct link *l, uint16_t slot)

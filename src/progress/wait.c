@@ -414,6 +414,20 @@ int wait_run(struct wait *w)
 	return ret;
 }
 
+uint64_t wait_deadline_ns(uint64_t timeout_ns)
+{
+	return timeout_ns ? clock_ns() + timeout_ns : WAIT_FOREVER;
+}
+
+uint64_t wait_deadline(const struct timespec *timeout)
+{
+	if (!timeout)
+		return WAIT_FOREVER;
+	if (timeout->tv_sec == 0 && timeout->tv_nsec == 0)
+		return 0;
+	return clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
+}
+
 void wait_forget(void)
 {
 	lock_reset(&sleep_lock);

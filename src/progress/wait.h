@@ -65,6 +65,10 @@ struct wait {
  */
 int wait_run(struct wait *w);
 
+/* A deadline from a poll-like timeout (NULL: for ever; nothing: 0), or in ns (0: for ever). */
+uint64_t wait_deadline(const struct timespec *timeout);
+uint64_t wait_deadline_ns(uint64_t timeout_ns);
+
 void wait_wake_slow(void);
 extern uint32_t wait_sleepers;
 

@@ -315,15 +315,6 @@ static bool epoll_ready(struct wait *w)
 	return ld_rlx(&container_of(w, struct epoll_waiter, w)->s->nready) != 0;
 }
 
-static uint64_t deadline_of(const struct timespec *timeout)
-{
-	if (!timeout)
-		return WAIT_FOREVER;
-	if (timeout->tv_sec == 0 && timeout->tv_nsec == 0)
-		return 0;
-	return clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
-}
-
 static bool timeout_sane(const struct timespec *timeout)
 {
 	return !timeout || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
@@ -394,7 +385,7 @@ int ready_epoll_wait(enum call_id call, int ep, struct epoll_event *ev, int max,
 
 	if (!s || max <= 0 || (uintptr_t)ev < LOWEST_POINTER || !timeout_sane(timeout))
 		return plain_call(call, ep, ev, max, timeout, mask);
-	uint64_t deadline = deadline_of(timeout);
+	uint64_t deadline = wait_deadline(timeout);
 	if (unlikely(!ld_rlx(&s->waited)))
 		eset_waited(s);
 	if (!ld_rlx(&s->nbound)) {

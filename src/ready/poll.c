@@ -43,15 +43,6 @@ static int result(int n)
 	return n < 0 ? -errno : n;
 }
 
-static uint64_t deadline_of(const struct timespec *timeout)
-{
-	if (!timeout)
-		return WAIT_FOREVER;
-	if (timeout->tv_sec == 0 && timeout->tv_nsec == 0)
-		return 0;
-	return clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
-}
-
 static bool timeout_sane(const struct timespec *timeout)
 {
 	return !timeout || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
@@ -338,7 +329,7 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 		if (r != -EINPROGRESS)
 			return r;
 	}
-	uint64_t deadline = deadline_of(timeout);
+	uint64_t deadline = wait_deadline(timeout);
 	if (n > FEW) {
 		k = sys_map(n * sizeof(*k), 0);
 		if (!k)
@@ -477,7 +468,7 @@ int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 	if (!p)
 		return -ENOMEM;
 	nfds_t k = to_poll(p, n, r, w, e);
-	uint64_t deadline = deadline_of(timeout);
+	uint64_t deadline = wait_deadline(timeout);
 	int ret = ring_poll(p, p + n + 1, k, deadline, mask);
 	if (ret >= 0)
 		ret = from_poll(p, k, r, w, e);

@@ -79,10 +79,6 @@ static void still_out(struct conn *c, void *arg)
 	lock_drop(&c->rxl);
 }
 
-struct back_wait {
-	struct wait w;
-};
-
 static bool back_ready(struct wait *w)
 {
 	return false;		/* looked at by the loop below, between short sleeps */

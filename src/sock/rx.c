@@ -321,13 +321,6 @@ static void rx_poll(struct conn *c, size_t n)
 	engine_poll();
 }
 
-static uint64_t deadline_of_rx(const struct conn *c)
-{
-	uint64_t timeo_ns = ld_rlx(&c->rcvtimeo_ns);
-
-	return timeo_ns ? clock_ns() + timeo_ns : WAIT_FOREVER;
-}
-
 /* read() of no bytes returns at once (recv() does not), and odd flags are refused. */
 static bool rx_nothing(const struct io *io)
 {
@@ -371,7 +364,7 @@ static ssize_t rx_loop(int fd, struct io *io, struct conn **held)
 			.state = c->rx.state,
 		};
 		if (!deadline)
-			deadline = blocking ? deadline_of_rx(c) : 1;
+			deadline = blocking ? wait_deadline_ns(ld_rlx(&c->rcvtimeo_ns)) : 1;
 		if (n == -EAGAIN && blocking && !*held && !cold) {
 			conn_sleeper_in(c);
 			*held = c;

@@ -411,11 +411,6 @@ static void tx_before_sleep(struct wait *w)
 	lock_drop(&c->txl);
 }
 
-static uint64_t deadline_of(uint64_t timeo_ns)
-{
-	return timeo_ns ? clock_ns() + timeo_ns : WAIT_FOREVER;
-}
-
 /*
  * A program that does not wait may be as far ahead of its reader as TCP lets
  * it: while the window is small, the kernel takes what does not fit, and the
@@ -520,7 +515,7 @@ static ssize_t tx_loop(int fd, struct io *io, struct conn **held)
 			.want = (size_t)want,
 		};
 		if (!deadline)
-			deadline = blocking ? deadline_of(ld_rlx(&c->sndtimeo_ns)) : 1;
+			deadline = blocking ? wait_deadline_ns(ld_rlx(&c->sndtimeo_ns)) : 1;
 		if (n == -EAGAIN && blocking && !*held && (!kernel || ring)) {
 			conn_sleeper_in(c);
 			*held = c;
