@@ -18,9 +18,10 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/nearest.h"
 #include "base/util.h"
-
-#define LIBRARY "libsidestep.so"
+#include "launch_config.h"
+#include "lib/library.h"
 
 /* as env(1) has them */
 enum { EXIT_OURS = 125, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
@@ -47,10 +48,15 @@ __attribute__((format(printf, 1, 2), noreturn)) static void die(const char *fmt,
 
 static void help(void)
 {
-	puts("Usage: sidestep [-o NAME=VALUE]... [--] PROGRAM [ARG]...\n"
+	puts("Usage: sidestep [-p PROFILE] [-o NAME=VALUE]... [--] PROGRAM [ARG]...\n"
+	     "       sidestep --check-config [FILE]...\n"
+	     "       sidestep --show-config\n"
 	     "Run PROGRAM with its TCP connections moved to RDMA where both ends can.\n"
 	     "\n"
 	     "  -o, --option NAME=VALUE  a setting; the environment wins over it\n"
+	     "  -p, --profile NAME       several at once: latency, throughput, shared-cpu, safe\n"
+	     "      --check-config       is there a mistake in the files that would be read?\n"
+	     "      --show-config        what holds, and where it comes from\n"
 	     "  -h, --help               this text\n"
 	     "  -V, --version            version\n"
 	     "\n"
@@ -67,40 +73,25 @@ static void help(void)
 }
 
 /* ring-bytes, ring_bytes and SIDESTEP_RING_BYTES are all one name */
-static bool same_name(const char *a, size_t n, const char *b)
-{
-	for (size_t i = 0; i < n; i++) {
-		char x = a[i] == '-' ? '_' : a[i];
-
-		if (x != b[i])
-			return false;
-	}
-	return b[n] == '\0';
-}
-
-/* length of the common beginning: enough to tell "ringbytes" from "rnic" */
-static size_t likeness(const char *a, const char *b)
-{
-	size_t n = 0;
-
-	while (a[n] && a[n] == b[n])
-		n++;
-	return n;
-}
-
 static const struct setting *setting_find(const char *name, size_t n)
 {
 	const struct setting *nearest = &settings[0];
+	unsigned least = UINT_MAX;
 
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
 		const struct setting *s = &settings[i];
+		unsigned d = MIN(name_distance(name, n, s->name),
+				 name_distance(name, n, s->variable));
 
-		if (same_name(name, n, s->name) || same_name(name, n, s->variable))
-			return s;
-		if (likeness(name, s->name) > likeness(name, nearest->name))
+		if (d < least) {
+			least = d;
 			nearest = s;
+		}
 	}
-	die("no setting \"%.*s\"; did you mean \"%s\"? (see --help)", (int)n, name, nearest->name);
+	if (least)
+		die("no setting \"%.*s\"; did you mean \"%s\"? (see --help)", (int)n, name,
+		    nearest->name);
+	return nearest;
 }
 
 static void option(const char *arg)
@@ -115,33 +106,6 @@ static void option(const char *arg)
 		die("%s cannot be \"%s\"; it can be: %s", s->name, eq + 1, s->values);
 	if (setenv(s->variable, eq + 1, 0) < 0)
 		die("%s", strerror(errno));
-}
-
-/* dir/relative/libsidestep.so if it is there */
-static bool try_library(char out[PATH_MAX], const char *dir, const char *relative)
-{
-	int n = snprintf(out, PATH_MAX, "%s/%s" LIBRARY, dir, relative);
-
-	return n > 0 && n < PATH_MAX && access(out, R_OK) == 0;
-}
-
-/* beside us in the build tree, else where it was installed, else where that was moved */
-static void library_find(char out[PATH_MAX])
-{
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	exe[MAX(n, 0)] = '\0';
-	char *slash = strrchr(exe, '/');
-	if (slash)
-		*slash = '\0';
-	if (slash && (try_library(out, exe, "../.libs/") || try_library(out, exe, "../../.libs/")))
-		return;
-	if (try_library(out, LIBDIR, ""))
-		return;
-	if (slash && (try_library(out, exe, "../lib/") || try_library(out, exe, "../lib64/")))
-		return;
-	die("%s is neither in %s nor beside this program", LIBRARY, LIBDIR);
 }
 
 /* is path one of the entries, which stand between colons or blanks? */
@@ -165,7 +129,8 @@ static void preload(void)
 	const char *theirs = getenv("LD_PRELOAD");
 	char found[PATH_MAX], *path = NULL, *value = NULL;
 
-	library_find(found);
+	if (!library_find(found, LIBDIR))
+		die("%s is neither in %s nor beside this program", LIBRARY, LIBDIR);
 	path = realpath(found, NULL);
 	if (!path)
 		die("%s: %s", found, strerror(errno));
@@ -184,16 +149,30 @@ int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "option", required_argument, NULL, 'o' },
+		{ "profile", required_argument, NULL, 'p' },
+		{ "check-config", no_argument, NULL, 'c' },
+		{ "show-config", no_argument, NULL, 's' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
+	enum { RUN, CHECK, SHOW } what = RUN;
+	const char *profile = NULL;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+o:hV", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+o:p:hV", longs, NULL)) != -1) {
 		switch (c) {
 		case 'o':
 			option(optarg);
+			break;
+		case 'p':
+			profile = optarg;
+			break;
+		case 'c':
+			what = CHECK;
+			break;
+		case 's':
+			what = SHOW;
 			break;
 		case 'h':
 			help();
@@ -206,6 +185,13 @@ int main(int argc, char **argv)
 			return EXIT_OURS;
 		}
 	}
+	/* after the options: what is said more exactly wins */
+	if (profile && (c = profile_use(profile)) != 0)
+		return c;
+	if (what == CHECK)
+		return config_check(argc - optind, argv + optind);
+	if (what == SHOW)
+		return config_show();
 	if (optind == argc)
 		die("which program? (try --help)");
 	preload();

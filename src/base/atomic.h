@@ -12,6 +12,7 @@
 #define st_rlx(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define st_rel(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define add_rlx(p, v)	__atomic_add_fetch((p), (v), __ATOMIC_RELAXED)
+#define sub_rlx(p, v)	__atomic_sub_fetch((p), (v), __ATOMIC_RELAXED)
 #define add_acqrel(p, v) __atomic_add_fetch((p), (v), __ATOMIC_ACQ_REL)
 #define sub_acqrel(p, v) __atomic_sub_fetch((p), (v), __ATOMIC_ACQ_REL)
 #define or_acqrel(p, v)	__atomic_or_fetch((p), (v), __ATOMIC_ACQ_REL)

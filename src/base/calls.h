@@ -74,6 +74,10 @@
 	X(own, int, fcntl, SYS_fcntl, (int fd, int cmd, ...), (fd, cmd)) \
 	X(own, int, fcntl64, SYS_fcntl, (int fd, int cmd, ...), (fd, cmd)) \
 	X(own, int, ioctl, SYS_ioctl, (int fd, unsigned long req, ...), (fd, req)) \
+	X(own, int, fstat, SYS_fstat, (int fd, struct stat *st), (fd, st)) \
+	X(own, int, fstat64, SYS_fstat, (int fd, struct stat64 *st), (fd, st)) \
+	X(own, int, __fxstat, CALL_NO_NR, (int version, int fd, struct stat *st), (version, fd, st)) \
+	X(own, int, __fxstat64, CALL_NO_NR, (int version, int fd, struct stat64 *st), (version, fd, st)) \
 	X(own, long, syscall, CALL_NO_NR, (long nr, ...), (nr))
 
 #define CALLS_WAIT(X) \
@@ -107,7 +111,7 @@
 	X(own, int, pipe2, SYS_pipe2, (int sv[2], int flags), (sv, flags)) \
 	X(fresh, int, eventfd, SYS_eventfd2, (unsigned val, int flags), (val, flags)) \
 	X(fresh, int, timerfd_create, SYS_timerfd_create, (int clock, int flags), (clock, flags)) \
-	X(fresh, int, signalfd, CALL_NO_NR, (int fd, const sigset_t *mask, int flags), (fd, mask, flags)) \
+	X(own, int, signalfd, CALL_NO_NR, (int fd, const sigset_t *mask, int flags), (fd, mask, flags)) \
 	X(fresh, int, memfd_create, SYS_memfd_create, (const char *name, unsigned flags), (name, flags)) \
 	X(fresh, int, inotify_init, CALL_NO_NR, (void), ()) \
 	X(fresh, int, inotify_init1, SYS_inotify_init1, (int flags), (flags)) \
@@ -164,6 +168,7 @@
 	X(own, int, login_tty, CALL_NO_NR, (int fd), (fd)) \
 	X(own, int, posix_spawn, CALL_NO_NR, (pid_t *pid, const char *path, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const argv[], char *const envp[]), (pid, path, fa, at, argv, envp)) \
 	X(own, int, posix_spawnp, CALL_NO_NR, (pid_t *pid, const char *path, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *at, char *const argv[], char *const envp[]), (pid, path, fa, at, argv, envp)) \
+	X(own, int, posix_spawn_file_actions_adddup2, CALL_NO_NR, (posix_spawn_file_actions_t *fa, int fd, int to), (fa, fd, to)) \
 	X(own, int, system, CALL_NO_NR, (const char *cmd), (cmd)) \
 	X(own, FILE *, popen, CALL_NO_NR, (const char *cmd, const char *mode), (cmd, mode)) \
 	X(own, int, execve, SYS_execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp)) \
@@ -185,7 +190,8 @@
 	X(own, sighandler_t, sysv_signal, CALL_NO_NR, (int sig, sighandler_t handler), (sig, handler)) \
 	X(own, sighandler_t, sigset, CALL_NO_NR, (int sig, sighandler_t handler), (sig, handler)) \
 	X(own, int, sigignore, CALL_NO_NR, (int sig), (sig)) \
-	X(own, int, siginterrupt, CALL_NO_NR, (int sig, int interrupt), (sig, interrupt))
+	X(own, int, siginterrupt, CALL_NO_NR, (int sig, int interrupt), (sig, interrupt)) \
+	X(own, int, pthread_setcanceltype, CALL_NO_NR, (int type, int *old), (type, old))
 
 #define CALLS(X) \
 	CALLS_DATA(X) \

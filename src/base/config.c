@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* config.c - parsers of the settings table; no malloc, no stdio */
+/*
+ * config.c - parsers of the settings table, and what comes from where; no
+ * malloc, no stdio
+ */
 #define _GNU_SOURCE
 #include "base/config.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "base/util.h"
 
 struct config config;
@@ -174,11 +179,131 @@ static void config_defaults(struct config *c)
 #undef X
 }
 
-int config_load(char *const *envp)
+/* ---------------------------------------------------------------- files -- */
+
+static struct rule rules[CONF_RULES];
+unsigned config_nrules;
+
+static const char *const variables[] = {
+#define X(field, kind, var, def, values, meaning) var,
+	SETTINGS(X)
+#undef X
+};
+static bool is_set[ARRAY_SIZE(variables)];	/* by who comes first */
+
+enum { FILE_NAMED, FILE_USER, FILE_SYSTEM, FILES };
+
+static struct problem {
+	char path[512];			/* "": none */
+	struct conf_error err;
+} problems[FILES];
+
+/* The first who sets it? */
+static bool take_first(const char *variable)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+		if (strcmp(variables[i], variable) != 0)
+			continue;
+		bool first = !is_set[i];
+
+		is_set[i] = true;
+		return first;
+	}
+	return true;			/* config_set() will say that there is none */
+}
+
+static void count_setting(void *arg, const char *variable, const char *value, unsigned line)
+{
+}
+
+static int count_rule(void *arg, const struct rule *r, unsigned line)
+{
+	unsigned *n = arg;
+
+	return ++*n > CONF_RULES ? -ENOSPC : 0;
+}
+
+static void use_setting(void *arg, const char *variable, const char *value, unsigned line)
+{
+	if (take_first(variable))
+		config_set(&config, variable, value);
+}
+
+static int use_rule(void *arg, const struct rule *r, unsigned line)
+{
+	if (rule_program_is(r, program_invocation_short_name))
+		rules[config_nrules++] = *r;
+	return 0;
+}
+
+static const struct conf_sink counts = { count_setting, count_rule };
+static const struct conf_sink uses = { use_setting, use_rule };
+
+/* must: a file that is not there is a problem. */
+static void load_file(int which, const char *path, bool must, char *buf)
+{
+	struct problem *p = &problems[which];
+	unsigned n = config_nrules;
+	ssize_t bytes = conf_read(path, which == FILE_USER, buf, &p->err);
+	int err = bytes < 0 ? (int)bytes : conf_parse(buf, (size_t)bytes, &counts, &n, &p->err);
+
+	if (err && (must || err != -ENOENT))
+		strncpy(p->path, path, sizeof(p->path) - 1);
+	if (!err)
+		conf_parse(buf, (size_t)bytes, &uses, NULL, &p->err);
+}
+
+static const char *env_get(char *const *envp, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
+			return *envp + n + 1;
+	return NULL;
+}
+
+static void load_files(char *const *envp)
+{
+	char user[4096], *buf = sys_map(CONF_BYTES, 0);
+
+	if (!buf)
+		return;
+	if (config.config_file[0])
+		load_file(FILE_NAMED, config.config_file, true, buf);
+	if (envp && conf_user_path(user, sizeof(user), env_get(envp, "XDG_CONFIG_HOME"),
+				   env_get(envp, "HOME")))
+		load_file(FILE_USER, user, false, buf);
+	load_file(FILE_SYSTEM, CONF_SYSTEM, false, buf);
+	sys_unmap(buf, CONF_BYTES);
+}
+
+void config_log_problems(void)
+{
+	for (int i = 0; i < FILES; i++) {
+		const struct problem *p = &problems[i];
+
+		if (p->path[0])
+			log_error("%s:%u:%u: %s, using nothing of this file", p->path, p->err.line,
+				  p->err.col, p->err.text);
+	}
+}
+
+enum rule_action config_rule(uint16_t server_port, uint16_t listen_port, int family,
+			     const uint8_t *addr)
+{
+	for (unsigned i = 0; i < config_nrules; i++)
+		if (rule_covers(&rules[i], server_port, listen_port, family, addr))
+			return (enum rule_action)rules[i].action;
+	return RULE_NONE;
+}
+
+/* ---------------------------------------------------------- environment -- */
+
+static int load_env(char *const *envp)
 {
 	int refused = 0;
 
-	config_defaults(&config);
 	for (; envp && *envp; envp++) {
 		const char *eq = strchr(*envp, '=');
 		char name[64];
@@ -190,8 +315,22 @@ int config_load(char *const *envp)
 			continue;
 		memcpy(name, *envp, n);
 		name[n] = '\0';
-		if (eq[1] && config_set(&config, name, eq + 1))
+		if (eq[1] && take_first(name) && config_set(&config, name, eq + 1))
 			refused++;
 	}
+	return refused;
+}
+
+int config_load(char *const *envp)
+{
+	config_defaults(&config);
+	config_nrules = 0;
+	memset(is_set, 0, sizeof(is_set));
+	memset(problems, 0, sizeof(problems));
+	if (getauxval(AT_SECURE))
+		envp = NULL;
+	int refused = load_env(envp);
+	if (config.enabled)
+		load_files(envp);
 	return refused;
 }

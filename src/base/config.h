@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/conffile.h"
+
+#define CONF_RULES 256
+
 /*
  * X(field, kind, variable, default as text, values for people, meaning)
  * kinds: bool (on/off), attach, rnic, bytes, spin, path, level, fault
@@ -20,8 +24,8 @@
 	  "when a connection is worth a ring") \
 	X(rnic, rnic, "SIDESTEP_RNIC", "auto", "auto, soft, verbs, none, a device name", \
 	  "which RNICs may be used") \
-	X(ring_bytes, bytes, "SIDESTEP_RING_BYTES", "262144", "power of two, 4096 to 16777216", \
-	  "size of each ring") \
+	X(ring_bytes, bytes, "SIDESTEP_RING_BYTES", "2097152", "power of two, 4096 to 16777216", \
+	  "most that a ring grows to") \
 	X(spin_us, spin, "SIDESTEP_SPIN_US", "auto", "number, auto, 0", \
 	  "longest polling before sleep") \
 	X(stats_file, path, "SIDESTEP_STATS_FILE", "", "path, %p is the pid", \
@@ -31,7 +35,7 @@
 	X(log_file, path, "SIDESTEP_LOG_FILE", "", "path", \
 	  "where to log; none: standard error if it is a terminal") \
 	X(config_file, path, "SIDESTEP_CONFIG", "", "path", \
-	  "rules by program, address and port") \
+	  "settings and rules by program, address and port") \
 	X(key_file, path, "SIDESTEP_KEY_FILE", "", "path", \
 	  "shared secret for meetings") \
 	X(fault, fault, "SIDESTEP_FAULT", "", "list of name[:n]", \
@@ -60,7 +64,9 @@ struct rnic_setting {
 	X(fail_call, "fail-call") \
 	X(shrink_rings, "shrink-rings") \
 	X(mute_meeting, "mute-meeting") \
-	X(babble, "babble")
+	X(babble, "babble") \
+	X(hurry, "hurry") \
+	X(far, "far")
 
 struct fault_setting {
 #define X(field, name) uint32_t field;
@@ -86,11 +92,27 @@ struct config {
 extern struct config config;
 
 /*
- * Read the environment (envp: NAME=VALUE strings, NULL-terminated).  A value
- * that cannot be read leaves the default and is counted.
+ * Read the environment (envp: NAME=VALUE strings, NULL-terminated), then the
+ * files: what SIDESTEP_CONFIG names, the user's, the system's.  Who sets a thing
+ * first wins, and so does the first rule that fits; rules about other programs
+ * are left out.  A value that cannot be read leaves the default and is counted;
+ * a file with anything wrong in it is left out as a whole.  A program with more
+ * rights than its caller (AT_SECURE) has only the system's file.
  * Return: number of settings refused.  Context: start-up, one thread, no malloc.
  */
 int config_load(char *const *envp);
+
+/* Log what was wrong with the files, now that there is a log. */
+void config_log_problems(void);
+
+extern unsigned config_nrules;
+
+/*
+ * Ports and address as in rule_covers(); RULE_NONE: no rule.
+ * Context: any.
+ */
+enum rule_action config_rule(uint16_t server_port, uint16_t listen_port, int family,
+			     const uint8_t *addr);
 
 /* Parse one value into the setting; return 0 or -EINVAL.  For tests and tools. */
 int config_set(struct config *c, const char *variable, const char *value);

@@ -5,6 +5,11 @@
  * Blocks stand in chunks that are mapped and never given back.  A block is
  * taken by compare-and-swap of owner_tid from 0, or from the id of a thread
  * that no longer exists; that look round happens only when no block is free.
+ *
+ * The first thread that counts makes the page that others may read (page.h),
+ * whose blocks then take the place of our own; where there is none, nobody but
+ * us can see what is counted.  make_lock is held for that; nothing is counted
+ * under it.
  */
 #define _GNU_SOURCE
 #include "base/counters.h"
@@ -16,6 +21,8 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
+#include "base/page.h"
 #include "base/privfd.h"
 #include "base/sys.h"
 
@@ -33,6 +40,9 @@ __thread struct counters *counters_mine;
 static struct counters first[FIRST_BLOCKS];
 static struct chunk first_chunk = { first, FIRST_BLOCKS, NULL };
 static struct chunk *chunks = &first_chunk;
+static struct chunk page_chunks[1 + (PAGE_BLOCKS - FIRST_BLOCKS) / MORE_BLOCKS];
+static struct lock make_lock;
+static uint32_t made;			/* the page was tried, and is there or not */
 static uint64_t start_ns;
 
 __attribute__((constructor(101))) static void counters_start(void)
@@ -74,8 +84,50 @@ static struct counters *take(uint32_t tid, int look_for_dead)
 	return NULL;
 }
 
+static void push(struct chunk *k)
+{
+	do
+		k->next = ld_acq(&chunks);
+	while (!cas_acqrel(&chunks, k->next, k));
+}
+
+/* n more of the page's blocks; make_lock held. */
+static bool grow_page(struct page *p, uint32_t n)
+{
+	uint32_t used = p ? p->head.blocks : PAGE_BLOCKS;
+
+	if (used + n > PAGE_BLOCKS || page_populate(&p->blocks[used], n * sizeof(p->blocks[0])))
+		return false;
+	struct chunk *k = &page_chunks[used ? 1 + (used - FIRST_BLOCKS) / MORE_BLOCKS : 0];
+
+	k->blocks = &p->blocks[used];
+	k->n = n;
+	st_rlx(&p->head.blocks, used + n);
+	push(k);
+	return true;
+}
+
+static void make_page(void)
+{
+	lock_take(&make_lock);
+	struct page *p = made ? NULL : page_make(start_ns, FIRST_BLOCKS);
+	if (p) {
+		st_rel(&chunks, NULL);	/* nobody has counted yet */
+		grow_page(p, FIRST_BLOCKS);
+		st_rel(&page_mine, p);	/* pairs with page_conn() */
+		if (page_made)
+			page_made(p);
+	}
+	st_rel(&made, 1);		/* pairs with counters_attach() */
+	lock_drop(&make_lock);
+}
+
+/* More blocks; make_lock held. */
 static int grow(void)
 {
+	if (grow_page(page_mine, MORE_BLOCKS))
+		return 0;
+
 	size_t bytes = sizeof(struct chunk) + CACHE_LINE + MORE_BLOCKS * sizeof(struct counters);
 	struct chunk *k = sys_map(bytes, 0);
 	if (!k)
@@ -85,23 +137,37 @@ static int grow(void)
 
 	k->blocks = (struct counters *)blocks;
 	k->n = MORE_BLOCKS;
-	do
-		k->next = ld_acq(&chunks);
-	while (!cas_acqrel(&chunks, k->next, k));
+	push(k);
+	if (page_mine)
+		add_rlx(&page_mine->head.blocks_lost, MORE_BLOCKS);
 	return 0;
+}
+
+/* Of many threads that find none free at once, one makes more. */
+static struct counters *take_or_grow(uint32_t tid)
+{
+	lock_take(&make_lock);
+	struct counters *c = take(tid, 0);
+	if (!c && grow() == 0)
+		c = take(tid, 0);
+	lock_drop(&make_lock);
+	return c;
 }
 
 struct counters *counters_attach(void)
 {
+	if (!ld_acq(&made))
+		make_page();
+
 	uint32_t tid = (uint32_t)sys_gettid();
 	struct counters *c = take(tid, 0);
 
 	if (!c)
 		c = take(tid, 1);
-	if (!c && grow() == 0)
-		c = take(tid, 0);
 	if (!c)
-		c = &first[0];
+		c = take_or_grow(tid);
+	if (!c)
+		c = page_mine ? &page_mine->blocks[0] : &first[0];
 	counters_mine = c;
 	return c;
 }
@@ -122,8 +188,11 @@ void counters_sum(struct counters *sum)
 
 void counters_reset(void)
 {
-	for (struct chunk *k = ld_acq(&chunks); k; k = k->next)
-		memset(k->blocks, 0, k->n * sizeof(*k->blocks));
+	lock_reset(&make_lock);
+	page_forget();
+	made = 0;
+	chunks = &first_chunk;
+	memset(first, 0, sizeof(first));
 	counters_mine = NULL;
 	start_ns = clock_ns();
 }

@@ -4,7 +4,8 @@
  *
  * Each thread adds to a block of its own with plain relaxed loads and stores;
  * readers sum the blocks.  A block outlives its thread and is handed to a new
- * one with its values, so sums never go back.  Signal handlers may count.
+ * one with its values, so sums never go back.  Signal handlers may count,
+ * once their thread has.  The blocks stand where others can read them (page.h).
  */
 #ifndef BASE_COUNTERS_H
 #define BASE_COUNTERS_H
@@ -28,6 +29,9 @@
 	X(tcp_rx_bytes, "application bytes read from kernel sockets") \
 	X(ring_tx_msgs, "writes to rings") \
 	X(ring_rx_msgs, "reads from rings") \
+	X(tcp_tx_msgs, "writes to kernel sockets") \
+	X(tcp_rx_msgs, "reads from kernel sockets") \
+	X(stalls, "writes that found a ring full") \
 	X(attaches, "directions switched to a ring") \
 	X(retreats, "directions taken back to the kernel") \
 	X(resent_bytes, "bytes sent again over the kernel after a retreat") \
@@ -36,11 +40,14 @@
 	X(doorbells, "ibv_post_send calls") \
 	X(wc_polled, "work completions polled") \
 	X(wr_signaled, "signalled work requests") \
+	X(wc_errors, "completions that report an error, flushes not counted") \
+	X(cq_errors, "completions that a device has lost") \
 	X(credit_writes, "credit words written") \
 	X(sleeps, "waits that went to sleep") \
 	X(wakes, "wake-ups sent to a sleeping peer or thread") \
 	X(records_tx, "in-band records written") \
 	X(records_rx, "in-band records read") \
+	X(mr_registrations, "pieces of memory registered") \
 	X(mr_registered_bytes, "memory registered") \
 	X(mr_registration_us, "time spent registering it")
 
@@ -59,7 +66,7 @@ struct counters {
 
 extern __thread struct counters *counters_mine;
 
-/* Context: any, signal handlers included.  Never fails: with no memory for a
+/* Context: any, in a section where the door is up.  Never fails: with no memory for a
  * block of its own the thread shares one (and may then miss a count). */
 struct counters *counters_attach(void);
 

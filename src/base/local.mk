@@ -4,16 +4,26 @@ libcore_la_SOURCES += \
 	src/base/calls.h \
 	src/base/clock.c \
 	src/base/clock.h \
+	src/base/conffile.c \
+	src/base/conffile.h \
 	src/base/config.c \
 	src/base/config.h \
+	src/base/copy.h \
 	src/base/counters.c \
 	src/base/counters.h \
+	src/base/fault.c \
+	src/base/fault.h \
 	src/base/guard.h \
 	src/base/list.h \
 	src/base/lock.c \
 	src/base/lock.h \
 	src/base/log.c \
 	src/base/log.h \
+	src/base/nearest.c \
+	src/base/nearest.h \
+	src/base/page.c \
+	src/base/page.h \
+	src/base/probe.h \
 	src/base/privfd.c \
 	src/base/privfd.h \
 	src/base/real.c \
@@ -25,4 +35,6 @@ libcore_la_SOURCES += \
 	src/base/sha256.c \
 	src/base/sha256.h \
 	src/base/sys.h \
+	src/base/tasks.c \
+	src/base/tasks.h \
 	src/base/util.h

@@ -11,22 +11,32 @@
 #include "base/privfd.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/resource.h>
 
-#include "base/atomic.h"
+#include "base/lock.h"
+#include "base/real.h"
+#include "base/section.h"
 #include "base/sys.h"
-#include "base/util.h"
 
 #define SLOTS	65536		/* numbers beyond are not used */
 #define ROOM	4096		/* what we like to have above base */
 #define WORDS	(SLOTS / 64)
+#define SPARES	2
 
 static int base;			/* 0: not chosen yet */
 static int lowest = SLOTS;		/* window of the numbers in use, ever */
 static int highest;			/* ... exclusive */
 static uint64_t bits[WORDS];
+static int spare[SPARES];		/* 0: gone */
+static bool unreserved;
+
+uint32_t privfd_windows;
+__thread uint32_t privfd_seen;
+static struct lock window_lock;		/* a leaf: one window at a time */
 
 static int choose_base(void)
 {
@@ -77,6 +87,46 @@ int privfd_dup(int fd)
 	return hi;
 }
 
+void privfd_reserve(int fd)
+{
+	for (int i = 0; i < SPARES && !ld_rlx(&unreserved); i++) {
+		if (ld_rlx(&spare[i]) > 0)
+			continue;
+		int hi = privfd_dup(fd);
+		if (hi < 0)
+			return;
+		if (!cas_acqrel(&spare[i], 0, hi))
+			privfd_close(hi);
+	}
+}
+
+int privfd_unreserve(void)
+{
+	int n = 0;
+
+	st_rlx(&unreserved, true);
+	for (int i = 0; i < SPARES; i++) {
+		int fd = xchg_acqrel(&spare[i], 0);
+
+		n += fd > 0 && privfd_is(fd);
+		privfd_close(fd > 0 ? fd : -1);
+	}
+	return n;
+}
+
+int privfd_dup_surely(int fd)
+{
+	int hi = privfd_dup(fd);
+
+	for (int i = 0; hi < 0 && i < SPARES; i++) {
+		int number = xchg_acqrel(&spare[i], 0);
+
+		if (number > 0 && privfd_is(number))
+			hi = (int)sys3(SYS_dup3, fd, number, O_CLOEXEC);
+	}
+	return hi;
+}
+
 int privfd_adopt(int fd)
 {
 	if (fd < 0)
@@ -84,6 +134,89 @@ int privfd_adopt(int fd)
 	int hi = privfd_dup(fd);
 	sys_close(fd);
 	return hi;
+}
+
+void privfd_begin(void)
+{
+	lock_take(&window_lock);
+	/* before the kernel takes its lock for the number: pairs with privfd_moved() */
+	st_rel(&privfd_windows, ld_rlx(&privfd_windows) + 1);
+	fence_full();
+}
+
+void privfd_end(void)
+{
+	st_rel(&privfd_windows, ld_rlx(&privfd_windows) + 1);
+	lock_drop(&window_lock);
+}
+
+void privfd_wait(void)
+{
+	section_enter();
+	lock_take(&window_lock);
+	lock_drop(&window_lock);
+	section_leave();
+}
+
+/* ThreadSanitizer has a table of the program's numbers, too. */
+static void close_seen(int fd)
+{
+#ifdef __SANITIZE_THREAD__
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	real.close(fd);
+	pthread_setcancelstate(state, &state);
+#else
+	sys_close(fd);
+#endif
+}
+
+/* No window is open. */
+static int settle(int fd, int min)
+{
+	int flags = sys_fcntl(fd, F_GETFD, 0);
+	int to = sys_fcntl(fd, flags & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, min);
+
+	if (to >= 0)
+		close_seen(MAX(fd, to));
+	return to >= 0 ? MIN(fd, to) : fd;
+}
+
+/* The window closed between the two of a pair: the first has the higher number. */
+static void exchange(int *fds)
+{
+	int cloexec = sys_fcntl(fds[0], F_GETFD, 0) & FD_CLOEXEC ? O_CLOEXEC : 0;
+	int extra = sys_fcntl(fds[0], F_DUPFD_CLOEXEC, 0), first = fds[1];
+
+	if (extra < 0)
+		return;
+	sys3(SYS_dup3, fds[1], fds[0], cloexec);
+	sys3(SYS_dup3, extra, first, cloexec);
+	sys_close(extra);
+	fds[1] = fds[0];
+	fds[0] = first;
+}
+
+void privfd_settle(int *fds, int n, int min)
+{
+	lock_take(&window_lock);
+	for (int i = 0; i < n; i++)
+		fds[i] = settle(fds[i], min);
+	if (n == 2 && fds[0] > fds[1])
+		exchange(fds);
+	privfd_seen = ld_rlx(&privfd_windows);
+	lock_drop(&window_lock);
+}
+
+void privfd_hold(void)
+{
+	lock_take(&window_lock);
+}
+
+void privfd_release(void)
+{
+	lock_drop(&window_lock);
 }
 
 bool privfd_is(int fd)
@@ -128,9 +261,14 @@ void privfd_close(int fd)
 	sys_close(fd);
 }
 
-void privfd_close_all(int but, int but_too)
+void privfd_close_all(bool (*keep)(int fd))
 {
+	lock_reset(&window_lock);
+	uint32_t windows = ld_rlx(&privfd_windows);
+
+	st_rlx(&privfd_windows, windows + (windows & 1));
 	for (int fd = privfd_next(0); fd >= 0; fd = privfd_next(fd + 1))
-		if (fd != but && fd != but_too)
+		if (!keep || !keep(fd))
 			privfd_close(fd);
+	memset(spare, 0, sizeof(spare));
 }

@@ -6,6 +6,7 @@
 #include "base/util.h"
 
 struct real_calls real;
+int *real_nthreads;
 
 static const char *const names[] = {
 #define X(kind, ret, name, nr, params, args) [CALL_##name] = #name,

@@ -25,6 +25,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -38,6 +39,12 @@ struct real_calls {
 };
 
 extern struct real_calls real;
+
+/*
+ * How many threads libc counts: it ends the process when its last thread makes
+ * this zero.  NULL where that cannot be had.
+ */
+extern int *real_nthreads;
 
 const char *call_name(enum call_id call);
 

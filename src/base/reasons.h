@@ -29,10 +29,12 @@
 	X(SLOW_READER, "slow-reader", "the other end does not read; the kernel buffers more") \
 	X(UNSEEN_WAITER, "unseen-waiter", "the program waits where the library cannot see it") \
 	X(PEER_ASKED, "peer-asked", "the other end wants its direction back in the kernel") \
+	X(ASKED, "program-asked", "the program itself asked for the kernel") \
 	X(REFUSED, "refused", "the other end refused the switch") \
 	X(CLOSE, "close", "orderly end") \
 	X(PEER_CLOSED, "peer-closed", "the other end has closed") \
 	X(CRASH, "crash", "the other end died") \
+	X(OWNER_GONE, "owner-gone", "the parent process that had its ring was killed, or did not give it back") \
 	X(FAULT, "fault", "fault injection") \
 	X(COUNTS, "counts", "byte counts of kernel and library differ") \
 	X(INTERNAL, "internal", "a check of the library itself failed")

@@ -3,8 +3,7 @@
 #define _GNU_SOURCE
 #include "base/section.h"
 
-#include <pthread.h>
-
+#include "base/real.h"
 #include "base/sys.h"
 
 __thread struct section section;
@@ -15,6 +14,13 @@ void section_cancel_point(void)
 
 	pthread_testcancel();
 	section_resume(depth);
+}
+
+void section_cancel_type(int type)
+{
+	int old;
+
+	real.pthread_setcanceltype(type, &old);
 }
 
 void section_flush(void)

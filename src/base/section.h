@@ -9,6 +9,9 @@
  * section_flush() let it in when the section ends.  So masks, order, siginfo
  * and stacks are the kernel's own, and a handler may call anything, or jump.
  *
+ * A thread may also have said that pthread_cancel() is to act on it anywhere:
+ * in a section it does so only at the end.
+ *
  * Where a call may block, the section is suspended, with no lock held: around
  * libc's own function, and around the sleep of wait_run(), which leaves word
  * in away() what is to be taken back before a handler runs there, because it
@@ -17,6 +20,7 @@
 #ifndef BASE_SECTION_H
 #define BASE_SECTION_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 
@@ -27,6 +31,7 @@ struct section {
 	uint32_t depth;
 	uint32_t calls;			/* that may block, so far */
 	uint32_t deferred;		/* a signal waits, all are blocked */
+	uint32_t async;			/* PTHREAD_CANCEL_ASYNCHRONOUS, outside sections */
 	uint32_t handlers;		/* handlers run in this thread so far */
 	uint32_t interrupting;		/* ... of them without SA_RESTART */
 	void (*away)(void *arg);	/* take the sleeper off its lists; NULL: nobody sleeps */
@@ -39,19 +44,31 @@ extern __thread struct section section __attribute__((tls_model("initial-exec"))
 /* Let the signals in.  Context: depth 0. */
 void section_flush(void);
 
+/* Of a thread with async set: cancellation waits for the end, or is let in. */
+void section_cancel_type(int type);
+
 static inline void section_enter(void)
 {
 	section.depth++;
 	fence_signal();
+	if (unlikely(section.async))
+		section_cancel_type(PTHREAD_CANCEL_DEFERRED);
+}
+
+static inline void section_outside(void)
+{
+	fence_signal();
+	if (unlikely(section.deferred))
+		section_flush();
+	if (unlikely(section.async) && !section.depth)
+		section_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS);
 }
 
 static inline void section_leave(void)
 {
 	fence_signal();
 	section.depth--;
-	fence_signal();
-	if (unlikely(section.deferred))
-		section_flush();
+	section_outside();
 }
 
 /* Around what may block; no lock held. */
@@ -61,14 +78,14 @@ static inline uint32_t section_suspend(void)
 
 	fence_signal();
 	section.depth = 0;
-	fence_signal();
-	if (unlikely(section.deferred))
-		section_flush();
+	section_outside();
 	return depth;
 }
 
 static inline void section_resume(uint32_t depth)
 {
+	if (unlikely(section.async) && depth)
+		section_cancel_type(PTHREAD_CANCEL_DEFERRED);
 	fence_signal();
 	section.depth = depth;
 	fence_signal();

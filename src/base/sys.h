@@ -4,6 +4,7 @@
  *
  * They return -errno, leave errno alone, are no cancellation points, are
  * async-signal-safe and never meet an interposed symbol (ours or anybody's).
+ * All of them pass sys6(), where fault injection lies in wait (base/fault.h).
  */
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
@@ -19,8 +20,11 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/fault.h"
+#include "base/util.h"
+
 #if defined(__x86_64__)
-static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
+static inline long sys_raw6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -34,7 +38,7 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 	return ret;
 }
 #elif defined(__aarch64__)
-static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
+static inline long sys_raw6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long x8 __asm__("x8") = nr;
 	register long x0 __asm__("x0") = a;
@@ -51,8 +55,15 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 	return x0;
 }
 #else
-#error "sys6() wants this machine's system call convention"
+#error "sys_raw6() wants this machine's system call convention"
 #endif
+
+static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
+{
+	long err = unlikely(fault_armed) ? fault_sys(nr, b, c, d) : 0;
+
+	return unlikely(err) ? err : sys_raw6(nr, a, b, c, d, e, f);
+}
 
 #define sys_arg(x)	((long)(uintptr_t)(x))
 #define sys0(nr)		sys6(nr, 0, 0, 0, 0, 0, 0)
@@ -71,6 +82,9 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 static inline long sys_mmap(size_t bytes, int flags, int fd)
 {
 #ifdef __SANITIZE_THREAD__
+	long fault = unlikely(fault_armed) ? fault_sys(SYS_mmap, 0, 0, 0) : 0;
+	if (fault)
+		return fault;
 	int saved = errno;
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 	long err = -errno;
@@ -135,6 +149,11 @@ static inline int sys_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
 	return (int)sys4(SYS_epoll_ctl, ep, op, fd, ev);
 }
+/* the program's own request, passed on */
+static inline int sys_epoll_ctl_asked(int ep, int op, int fd, struct epoll_event *ev)
+{
+	return (int)sys_raw6(SYS_epoll_ctl, ep, op, fd, sys_arg(ev), 0, 0);
+}
 /* no signal mask; timeout in milliseconds, -1 for ever */
 static inline int sys_epoll_wait(int ep, struct epoll_event *ev, int max, int timeout_ms)
 {
@@ -144,6 +163,30 @@ static inline int sys_epoll_wait(int ep, struct epoll_event *ev, int max, int ti
 static inline int sys_ppoll(struct pollfd *fds, nfds_t n, struct timespec *ts, const void *mask)
 {
 	return (int)sys5(SYS_ppoll, fds, n, ts, mask, 8);
+}
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/*
+ * Memory for the pages of a mapping, so that no touch of them raises SIGBUS.
+ * Return: 0 or -errno; -EINVAL: a kernel before 5.14.
+ */
+static inline int sys_populate(void *at, size_t n)
+{
+	uintptr_t from = (uintptr_t)at & ~(uintptr_t)4095;
+	uintptr_t to = ((uintptr_t)at + n + 4095) & ~(uintptr_t)4095;
+
+	return (int)sys3(SYS_madvise, from, to - from, MADV_POPULATE_WRITE);
+}
+
+/* By a call that sleepers make anyway, which a filter must let through (doc/sandbox.md). */
+static inline void sys_nap(uint64_t ns)
+{
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+
+	sys_ppoll(NULL, 0, &ts, NULL);
 }
 static inline int sys_futex(uint32_t *word, int op, uint32_t val, const struct timespec *ts)
 {

@@ -11,7 +11,8 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define CACHE_LINE	64
 #define cacheline_aligned __attribute__((aligned(CACHE_LINE)))
-#define hidden		__attribute__((visibility("hidden")))
+/* sys/sdt.h has the word "hidden" for the assembler */
+#define unexported	__attribute__((visibility("hidden")))
 #define exported	__attribute__((visibility("default")))
 #define container_of(p, type, member) \
 	((type *)(void *)((char *)(p) - offsetof(type, member)))

@@ -18,8 +18,10 @@
 #include "base/counters.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/page.h"
 #include "base/privfd.h"
 #include "base/sys.h"
+#include "link/far.h"
 #include "progress/wait.h"
 
 /*
@@ -27,12 +29,18 @@
  * its TCP sockets say tells more than the end of the link, so that goes first.
  */
 #define HUP_MS	2
+#define HUP_MOST_MS 300
+#define SIP_MS		2
+#define SIP_MANY	64u
+#define SIP_MOST	1024u
 #define RING_LEAST	4096u		/* fault shrink-rings */
+#define IDLE_MOST	64u		/* links of one user with nothing bound on them */
 
 static const struct link_user *user;
 static struct list links = LIST_INIT(links);
 static struct link *batch;		/* links that took receives in this batch */
 static uint32_t last_id;
+static uint32_t nlinks;
 
 void link_set_user(const struct link_user *u)
 {
@@ -42,6 +50,11 @@ void link_set_user(const struct link_user *u)
 static const struct rnic_ops *ops(void)
 {
 	return engine.rnic->ops;
+}
+
+static bool far(void)
+{
+	return !engine.rnic->shared;
 }
 
 /* ---------------------------------------------------------- memory -- */
@@ -61,8 +74,9 @@ static void free_memory(struct link *l)
 {
 	if (l->qp)
 		ops()->qp_free(l->qp);
-	if (l->slab.addr)
-		ops()->slab_free(&l->slab);
+	far_close(l);
+	ops()->slab_free(&l->slab);
+	ops()->slab_free(&l->source);
 	if (l->pd)
 		ops()->pd_free(l->pd);
 	unmap(l->backlog, LINK_BACKLOG * sizeof(struct wire_msg));
@@ -71,10 +85,10 @@ static void free_memory(struct link *l)
 
 static void slots_init(struct link *l)
 {
-	l->nfree = LINK_SLOTS;
+	l->nfree = l->nslots;
 	l->free_slot = 1;
-	for (uint16_t i = 1; i <= LINK_SLOTS; i++)
-		l->slots[i].next_free = i < LINK_SLOTS ? i + 1 : 0;
+	for (uint16_t i = 1; i <= l->nslots; i++)
+		l->slots[i].next_free = i < l->nslots ? i + 1 : 0;
 }
 
 static int post_recvs(struct link *l, uint32_t n)
@@ -91,6 +105,7 @@ static int post_recvs(struct link *l, uint32_t n)
 				.next = i + 1 < k ? &wr[i + 1] : NULL,
 			};
 		err = ibv_post_recv(l->qp, wr, &bad);
+		l->recvs_out += err ? 0 : k;
 		n -= k;
 	}
 	return -err;
@@ -104,12 +119,23 @@ static int make_qp(struct link *l)
 		.recv_cq = engine.cq,
 		.cap = { .max_send_wr = LINK_RECVS, .max_recv_wr = LINK_RECVS,
 			 .max_send_sge = 1, .max_recv_sge = 1,
-			 .max_inline_data = WIRE_MSG_SIZE },
+			 .max_inline_data = far() ? engine.rnic->max_inline : WIRE_MSG_SIZE },
 		.qp_type = IBV_QPT_RC,
 	};
 
 	l->qp = ops()->qp_new(l->pd, &attr);
 	return l->qp ? post_recvs(l, LINK_RECVS) : -ENOMEM;
+}
+
+static int slab_make(struct link *l)
+{
+	int err;
+
+	if (far())
+		return far_open(l);
+	l->nslots = LINK_SLOTS;
+	err = ops()->slab_new(l->pd, link_ring_off(l->ring_bytes, LINK_SLOTS + 1), &l->slab);
+	return err ? err : ops()->slab_populate(&l->slab, 0, link_ring_off(l->ring_bytes, 1));
 }
 
 struct link *link_new(bool asker)
@@ -118,22 +144,23 @@ struct link *link_new(bool asker)
 
 	if (!l)
 		return NULL;
+	add_rlx(&nlinks, 1);
 	l->id = ++last_id;
 	l->refs = 1;
 	l->asker = asker;
 	l->unix_src.fd = -1;
 	l->ring_bytes = config.fault.shrink_rings ? RING_LEAST : config.ring_bytes;
+	if (far())
+		l->ring_bytes = MIN(l->ring_bytes, (uint64_t)LINK_RING_FIRST);
 	list_init(&l->node);
-	slots_init(l);
+	l->slab.fd = l->source.fd = -1;
 	l->backlog = map(LINK_BACKLOG * sizeof(struct wire_msg));
 	l->pd = ops()->pd_new(engine.rnic);
 	if (!l->backlog || !l->pd)
 		goto fail;
-	size_t bytes = link_ring_off(l->ring_bytes, LINK_SLOTS + 1);
-	if (ops()->slab_new(l->pd, bytes, &l->slab))
+	if (slab_make(l))
 		goto fail;
-	if (ops()->slab_populate(&l->slab, 0, link_ring_off(l->ring_bytes, 1)))
-		goto fail;
+	slots_init(l);
 	lock_take(&engine.poll_lock);
 	int err = make_qp(l);
 	lock_drop(&engine.poll_lock);
@@ -150,21 +177,53 @@ void link_discard(struct link *l)
 	lock_take(&engine.poll_lock);
 	free_memory(l);
 	lock_drop(&engine.poll_lock);
+	sub_acqrel(&nlinks, 1);
+	wait_wake_ready();
+}
+
+int link_guard(struct link *l, int unix_fd)
+{
+	if (far() || !ops()->qp_wake_by || l->peer_uid == (uint32_t)sys0(SYS_geteuid))
+		return 0;
+	int err = ops()->qp_wake_by(l->qp, unix_fd);
+	if (!err)
+		err = engine_aside_add(unix_fd);
+	l->guarded = !err;
+	return err;
+}
+
+static void hello_fill(const struct link *l, struct link_hello *h)
+{
+	memset(h, 0, sizeof(*h));
+	h->ring_bytes = l->ring_bytes;
+	h->slots = l->nslots;
+	h->ctl_ring = LINK_CTL_RING;
+	h->part = far() ? far_first_part(l) : 0;
+	memcpy(h->nonce, l->nonce_mine, LINK_NONCE);
 }
 
 int link_export(struct link *l, struct link_hello *h, struct rnic_params *out)
 {
-	memset(h, 0, sizeof(*h));
-	h->ring_bytes = l->ring_bytes;
-	h->slots = LINK_SLOTS;
-	h->ctl_ring = LINK_CTL_RING;
-	memcpy(h->nonce, l->nonce_mine, LINK_NONCE);
-	return ops()->qp_export(l->qp, &l->slab, out);
+	hello_fill(l, h);
+	lock_take(&engine.poll_lock);	/* who connected first may be polled already */
+	int err = ops()->qp_export(l->qp, &l->slab, out);
+	lock_drop(&engine.poll_lock);
+	return err;
+}
+
+int link_export_cm(struct link *l, struct link_hello *h, uint8_t rnic[RNIC_CM_BYTES])
+{
+	hello_fill(l, h);
+	lock_take(&engine.poll_lock);
+	int err = ops()->cm_export(l->qp, &l->slab, rnic);
+	lock_drop(&engine.poll_lock);
+	return err;
 }
 
 static bool hello_sane(const struct link_hello *h)
 {
-	return h->slots == LINK_SLOTS && h->ctl_ring == LINK_CTL_RING &&
+	return (far() ? far_part_sane(h->slots, h->part) : h->slots == LINK_SLOTS) &&
+	       h->ctl_ring == LINK_CTL_RING &&
 	       h->ring_bytes >= 4096 && h->ring_bytes <= 16777216 &&
 	       (h->ring_bytes & (h->ring_bytes - 1)) == 0;
 }
@@ -199,20 +258,90 @@ static void kill_one(struct bg_timer *t)
 	kill_later();
 }
 
+/* For others to see; see base/page.h. */
+static void show(const struct link *l, bool up)
+{
+	struct page *p = ld_acq(&page_mine);	/* pairs with counters_attach() */
+	struct page_link *e = p ? &p->links[l->id % PAGE_LINKS] : NULL;
+
+	if (!e || (!up && ld_rlx(&e->id) != l->id))
+		return;
+	st_rlx(&e->id, 0);
+	if (!up)
+		return;
+	st_rlx(&e->peer_pid, l->peer_pid);
+	st_rlx(&e->peer_uid, l->peer_uid);
+	st_rlx(&e->asker, l->asker);
+	st_rlx(&e->since_ns, clock_ns());
+	st_rlx(&e->ring_bytes, l->ring_bytes);
+	st_rlx(&e->far, engine.rnic->hardware);
+	st_rel(&e->id, l->id);
+}
+
+/* All of another host are one. */
+static bool same_user(const struct link *a, const struct link *b)
+{
+	return a->peer_uid == b->peer_uid && a->peer_family == b->peer_family &&
+	       memcmp(a->peer_addr, b->peer_addr, sizeof(a->peer_addr)) == 0;
+}
+
+/*
+ * A link takes four descriptors and some 260 KiB, and whoever has one
+ * connection may ask for any number of them.  The oldest goes: nothing is lost,
+ * its peer asks again when it wants one.
+ */
+static void thin_idle(const struct link *next)
+{
+	struct link *oldest = NULL;
+	uint32_t n = 0;
+
+	lock_take(&engine.poll_lock);
+	list_for_each(p, &links) {
+		struct link *l = list_entry(p, struct link, node);
+
+		if (!same_user(l, next) || l->nfree != l->nslots || ld_rlx(&l->dying))
+			continue;
+		if (!n++)
+			oldest = l;
+	}
+	lock_drop(&engine.poll_lock);
+	if (n >= IDLE_MOST) {
+		log_info("link %u is one of %u that uid %u does not use", oldest->id, n,
+			 next->peer_uid);
+		link_kill(oldest);
+	}
+}
+
+/* Mapped here a larger slab would take address space for nothing, as much as its owner likes. */
+static int near_up(const struct link *l)
+{
+	return l->peer && l->peer_len == link_ring_off(l->peer_ring_bytes, l->peer_slots + 1) ?
+	       0 : -EPROTO;
+}
+
 int link_connect(struct link *l, const struct link_hello *h, const struct rnic_params *p,
 		 int unix_fd)
 {
 	if (!hello_sane(h))
 		return -EPROTO;
+	thin_idle(l);			/* it makes room for this one */
+	l->peer_ring_bytes = far() ? MIN(h->ring_bytes, (uint64_t)LINK_RING_FIRST) : h->ring_bytes;
+	l->peer_slots = (uint16_t)h->slots;
+	memcpy(l->nonce_peer, h->nonce, LINK_NONCE);
+	l->death.fn = death_work;
+	l->flush.fn = flush_work;
+	l->flush_again.fn = flush_timer;
+	l->hup.fn = hup_timer;
+	l->unix_src = (struct bg_src){ .fd = unix_fd, .fn = unix_event };
+	if (far())
+		far_start(l);
+	/* from here on it may be polled, and found broken */
 	lock_take(&engine.poll_lock);
 	int err = ops()->qp_connect(l->qp, p);
 	if (!err) {
 		l->peer = ops()->qp_peer_slab(l->qp, &l->peer_len, &l->peer_rkey,
 					      &l->peer_base);
-		l->peer_ring_bytes = h->ring_bytes;
-		memcpy(l->nonce_peer, h->nonce, LINK_NONCE);
-		if (!l->peer || l->peer_len < link_ring_off(h->ring_bytes, LINK_SLOTS + 1))
-			err = -EPROTO;
+		err = far() ? far_up(l, h->part) : near_up(l);
 	}
 	if (!err) {
 		st_rlx(&l->state, LINK_UP);
@@ -221,14 +350,11 @@ int link_connect(struct link *l, const struct link_hello *h, const struct rnic_p
 	lock_drop(&engine.poll_lock);
 	if (err)
 		return err;
-	l->death.fn = death_work;
-	l->flush.fn = flush_work;
-	l->flush_again.fn = flush_timer;
-	l->hup.fn = hup_timer;
-	l->unix_src = (struct bg_src){ .fd = unix_fd, .fn = unix_event };
 	count(CNT_links, 1);
+	show(l, true);
 	log_info("link %u up, peer pid %u", l->id, l->peer_pid);
-	bg_watch(&l->unix_src, EPOLLIN | EPOLLRDHUP);
+	if (bg_watch(&l->unix_src, EPOLLIN | EPOLLRDHUP))
+		link_kill(l);		/* its end would not be heard of */
 	if (config.fault.kill_link && !killer.fn) {
 		killer.fn = kill_one;
 		kill_later();
@@ -255,42 +381,133 @@ void link_kill(struct link *l)
 		bg_queue(&l->death);
 }
 
+/*
+ * The peer has woken whom it wanted to; its bytes are read once for all that come
+ * in a while.  If it has filled the socket meanwhile, the last was for nobody.
+ */
+static void sip_timer(struct bg_timer *t)
+{
+	struct link *l = container_of(t, struct link, sip);
+	uint32_t n = 0;
+	char said;
+
+	while (n < SIP_MOST && sys_recvfrom(l->unix_src.fd, &said, 1, MSG_DONTWAIT) == 1)
+		n++;
+	if (n >= SIP_MANY && engine_poll_all() == 0)
+		wait_nudge_leader();
+	bg_modify(&l->unix_src, EPOLLIN | EPOLLRDHUP);
+}
+
 static void unix_event(struct bg_src *s, uint32_t events)
 {
 	struct link *l = container_of(s, struct link, unix_src);
+	char said;
 
-	/* nothing is ever sent on it after HELLO: any event is the end */
+	if (l->guarded && !(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
+		bg_modify(s, EPOLLRDHUP);
+		l->sip.fn = sip_timer;
+		bg_timer_set(&l->sip, clock_ns() + SIP_MS * NS_PER_MS);
+		return;
+	}
+	/* else nothing is ever sent on it after HELLO: any event is the end */
+	bg_timer_stop(&l->sip);
 	bg_unwatch(s);
+	if (far() && sys_recvfrom(s->fd, &said, 1, MSG_DONTWAIT) == 1) {
+		link_kill(l);
+		return;
+	}
+	l->hup_until_ns = clock_ns() + HUP_MOST_MS * NS_PER_MS;
 	bg_timer_set(&l->hup, clock_ns() + HUP_MS * NS_PER_MS);
 }
 
+/*
+ * A peer that drops a link puts its QP into the error state, which the poll
+ * finds.  Else its process is dying, and the kernel, which closes the highest
+ * number first, may not have come to its TCP sockets yet: what is written to
+ * one meanwhile would be unread, and make a RST of its FIN.
+ */
 static void hup_timer(struct bg_timer *t)
 {
-	link_kill(container_of(t, struct link, hup));
+	struct link *l = container_of(t, struct link, hup);
+	uint64_t now = clock_ns();
+
+	engine_poll_all();
+	lock_take(&engine.poll_lock);
+	bool over = ld_acq(&l->dying) || now >= l->hup_until_ns || user->ended(l);
+	lock_drop(&engine.poll_lock);
+	if (over)
+		link_kill(l);
+	else
+		bg_timer_set(t, now + HUP_MS * NS_PER_MS);
+}
+
+static void slot_recycle(struct link *l, uint16_t s);
+
+static void link_dead(struct link *l)
+{
+	bg_timer_stop(&l->flush_again);
+	lock_take(&engine.poll_lock);
+	st_rlx(&l->state, LINK_DEAD);
+	list_del(&l->node);
+	show(l, false);
+	user->dead(l);
+	for (uint16_t s = 1; s <= l->nslots; s++)
+		slot_recycle(l, s);	/* closed here, and the peer's RESET comes no more */
+	lock_drop(&engine.poll_lock);
+	wait_wake_ready();
+	link_drop(l);		/* the reference it was born with */
+}
+
+/*
+ * A device of its own flushes when it likes.  The flush of the last receive says
+ * that nothing more comes; a driver that loses one is not waited for long.
+ */
+static void drain_timer(struct bg_timer *t)
+{
+	struct link *l = container_of(t, struct link, hup);
+
+	engine_poll_all();
+	lock_take(&engine.poll_lock);
+	bool flushed = !far() || !l->recvs_out;
+	lock_drop(&engine.poll_lock);
+	if (flushed || l->drain_tries++ == FAR_DRAIN_TRIES)
+		link_dead(l);
+	else
+		bg_timer_set(t, clock_ns() + NS_PER_MS);
+}
+
+static void unix_close(struct link *l)
+{
+	if (l->guarded) {	/* the QP has a duplicate */
+		engine_aside_remove(l->unix_src.fd);
+		sys2(SYS_shutdown, l->unix_src.fd, SHUT_RDWR);
+	}
+	privfd_close(l->unix_src.fd);
+	l->unix_src.fd = -1;
 }
 
 static void link_die(struct link *l)
 {
 	log_info("link %u down", l->id);
-	bg_timer_stop(&l->flush_again);
 	bg_timer_stop(&l->hup);
+	bg_timer_stop(&l->sip);
 	bg_unwatch(&l->unix_src);
-	privfd_close(l->unix_src.fd);
-	l->unix_src.fd = -1;
+	/* there the peer's QP learns nothing: a word says that we live and have dropped it */
+	if (far())
+		sys_sendto(l->unix_src.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (!l->guarded)
+		unix_close(l);
 	engine_poll_all();
 	lock_take(&engine.poll_lock);
 	lock_take(&engine.post_lock);
 	ops()->qp_error(l->qp);
 	lock_drop(&engine.post_lock);
 	lock_drop(&engine.poll_lock);
-	engine_poll_all();
-	lock_take(&engine.poll_lock);
-	st_rlx(&l->state, LINK_DEAD);
-	list_del(&l->node);
-	user->dead(l);
-	lock_drop(&engine.poll_lock);
-	wait_wake_ready();
-	link_drop(l);		/* the reference it was born with */
+	if (l->guarded)		/* it has told the peer of the error */
+		unix_close(l);
+	l->draining = true;
+	l->hup.fn = drain_timer;
+	drain_timer(&l->hup);
 }
 
 /* Nobody holds it; unmap once nobody can be reading either (base/guard.h). */
@@ -310,7 +527,7 @@ static void death_work(struct bg_work *w)
 {
 	struct link *l = container_of(w, struct link, death);
 
-	if (l->state == LINK_UP && ld_acq(&l->dying))
+	if (l->state == LINK_UP && ld_acq(&l->dying) && !l->draining)
 		link_die(l);
 	else if (l->state == LINK_DEAD && ld_acq(&l->refs) == 0)
 		bury(&l->flush_again);
@@ -324,7 +541,9 @@ uint16_t link_slot_take(struct link *l, void *owner)
 
 	if (!s || l->state != LINK_UP)
 		return 0;
-	if (ops()->slab_populate(&l->slab, link_ring_off(l->ring_bytes, s), l->ring_bytes))
+	if (far() ? !far_slot_take(l, s) :
+	    ops()->slab_populate(&l->slab, link_ring_off(l->ring_bytes, s),
+				 MIN(l->ring_bytes, (uint64_t)LINK_RING_FIRST)) != 0)
 		return 0;
 	l->free_slot = l->slots[s].next_free;
 	l->nfree--;
@@ -334,12 +553,29 @@ uint16_t link_slot_take(struct link *l, void *owner)
 	return s;
 }
 
+int link_peer_ring_room(struct link *l, uint16_t peer_slot, uint64_t off, uint64_t bytes)
+{
+	uint64_t at = link_ring_off(l->peer_ring_bytes, peer_slot);
+
+	return far() ? 0 : ops()->qp_peer_populate(l->qp, at + off, bytes);
+}
+
+void link_slot_grown(struct link *l, uint16_t slot)
+{
+	l->slots[slot].grown = true;
+}
+
 static void slot_recycle(struct link *l, uint16_t s)
 {
 	struct link_slot *sl = &l->slots[s];
 
 	if (!sl->used || !sl->done_here || !(sl->done_there || l->state == LINK_DEAD))
 		return;
+	if (far())
+		far_slot_free(l, s);
+	else if (unlikely(sl->grown))
+		ops()->slab_trim(&l->slab, link_ring_off(l->ring_bytes, s) + LINK_RING_FIRST,
+				 l->ring_bytes - LINK_RING_FIRST);
 	*sl = (struct link_slot){ .next_free = l->free_slot };
 	l->free_slot = s;
 	l->nfree++;
@@ -359,15 +595,28 @@ void link_slot_done(struct link *l, uint16_t slot, uint16_t peer_slot, bool boun
 	slot_recycle(l, slot);
 }
 
-struct link *link_by_instance(uint64_t instance, bool with_room)
+/* With room, to that process of that user of this host, or of that address. */
+static struct link *find(uint64_t instance, uint32_t uid, uint16_t family, const uint8_t addr[16])
 {
 	list_for_each(n, &links) {
 		struct link *l = list_entry(n, struct link, node);
 
-		if (l->peer_instance == instance && !l->dying && (!with_room || l->nfree))
+		if (l->peer_instance == instance && !l->dying && l->nfree &&
+		    l->peer_family == family && l->peer_uid == uid &&
+		    (!family || memcmp(l->peer_addr, addr, sizeof(l->peer_addr)) == 0))
 			return l;
 	}
 	return NULL;
+}
+
+struct link *link_by_instance(uint64_t instance, uint32_t uid)
+{
+	return find(instance, uid, 0, NULL);
+}
+
+struct link *link_by_host(uint64_t instance, uint16_t family, const uint8_t addr[16])
+{
+	return find(instance, 0, family, addr);		/* its users are not ours */
 }
 
 /* --------------------------------------------------------- sending -- */
@@ -386,8 +635,10 @@ static uint64_t post_imm(struct link *l, uint16_t peer_slot, uint32_t low, const
 		.wr.rdma = { .remote_addr = l->peer_base + remote_off, .rkey = l->peer_rkey },
 	}, *bad;
 
-	if (ibv_post_send(l->qp, &wr, &bad))
+	if (ibv_post_send(l->qp, &wr, &bad)) {
+		link_kill(l);		/* there is always room: it is broken */
 		return 0;
+	}
 	return ++l->seq;
 }
 
@@ -398,6 +649,8 @@ static bool taken(struct link *l, uint64_t seq)
 
 static bool ctl_room(struct link *l)
 {
+	if (far())
+		return far_room(l, 0);
 	while (l->ctl_done != l->ctl_tx &&
 	       taken(l, l->ctl_seq[l->ctl_done % LINK_CTL_MAX]))
 		l->ctl_done++;
@@ -407,9 +660,15 @@ static bool ctl_room(struct link *l)
 static bool ctl_post(struct link *l, const struct wire_msg *m)
 {
 	uint32_t at = l->ctl_tx % LINK_CTL_RING;
-	uint64_t seq = post_imm(l, 0, at, m, sizeof(*m),
-				(uint64_t)at * WIRE_MSG_SIZE);
+	uint64_t seq;
 
+	if (far()) {
+		bool sent = !far_post_message(l, at, m);
+
+		l->ctl_tx += sent;
+		return sent;
+	}
+	seq = post_imm(l, 0, at, m, sizeof(*m), (uint64_t)at * WIRE_MSG_SIZE);
 	if (!seq)
 		return false;
 	l->ctl_seq[l->ctl_tx++ % LINK_CTL_MAX] = seq;
@@ -426,7 +685,7 @@ static void babble(struct link *l, const struct wire_msg *m)
 	x ^= x >> 7;
 	if (x % config.fault.babble || !ctl_room(l))
 		return;
-	if ((x >> 24 & 3) == 0) {
+	if ((x >> 24 & 3) == 0 && l->peer) {
 		st_rlx((uint64_t *)link_peer_words(l, (uint16_t)(1 + (x >> 16) % 32)), x);
 		return;
 	}
@@ -453,10 +712,18 @@ static void flush_timer(struct bg_timer *t)
 {
 	struct link *l = container_of(t, struct link, flush_again);
 
+	engine_poll_all();	/* what was sent makes room unheard: see engine_arm() */
 	lock_take(&engine.post_lock);
 	backlog_flush(l);
-	bool more = l->backlog_head != l->backlog_tail;
+	bool room = l->starved && far_room(l, FAR_RESERVE);
+	if (room)
+		l->starved = false;
+	if (l->untold)
+		far_tell_receives(l, 0);
+	bool more = l->backlog_head != l->backlog_tail || l->starved || l->untold;
 	lock_drop(&engine.post_lock);
+	if (room)
+		user->room(l);
 	if (more && l->state == LINK_UP)
 		bg_timer_set(t, clock_ns() + NS_PER_MS);
 }
@@ -522,8 +789,12 @@ static void take_message(struct link *l)
 	uint8_t *at = (uint8_t *)l->slab.addr + (l->ctl_rx++ % LINK_CTL_RING) * WIRE_MSG_SIZE;
 
 	memcpy(&m, at, sizeof(m));
-	if (m.slot > LINK_SLOTS || m.type == 0 || m.type >= WIRE_TYPE_END) {
+	if (m.slot > l->nslots || m.type == 0 || m.type >= WIRE_TYPE_END) {
 		link_kill(l);
+		return;
+	}
+	if (unlikely(m.type == WIRE_PART)) {
+		far_part(l, &m);
 		return;
 	}
 	struct link_slot *s = &l->slots[m.slot];
@@ -543,13 +814,18 @@ static void sink_recv(void *ctx, const struct ibv_wc *wc)
 	uint16_t slot = wc->imm_data >> 16;
 
 	in_batch(l);
+	l->recvs_out--;
 	if (unlikely(l->state != LINK_UP))
 		return;
 	if (slot == 0)
 		take_message(l);
-	else if (unlikely(slot > LINK_SLOTS))
+	else if (unlikely(slot > l->nslots))
 		link_kill(l);
-	else if (l->slots[slot].owner)
+	else if (!l->slots[slot].owner)
+		return;
+	else if (far())
+		user->arrived(l, l->slots[slot].owner, (wc->imm_data & 0xffff) + 1);
+	else
 		user->data(l, l->slots[slot].owner);
 }
 
@@ -557,8 +833,35 @@ static void sink_broken(void *ctx, const struct ibv_wc *wc)
 {
 	struct link *l = ctx;
 
+	l->recvs_out -= (wc->opcode & IBV_WC_RECV) != 0;
 	if (l->state == LINK_UP)
 		link_kill(l);
+}
+
+static void sink_sent(void *ctx)
+{
+	struct link *l = ctx;
+	uint16_t slot = far_sent(l);
+
+	if (likely(l->state == LINK_UP) && l->slots[slot].owner)
+		user->sent(l, l->slots[slot].owner);
+}
+
+/* post_lock held */
+static void recvs_return(struct link *l)
+{
+	uint32_t n = l->recv_deficit;
+
+	l->recv_deficit = 0;
+	if (far() && ld_rlx(&l->dying))
+		return;		/* they would be flushed, and that again */
+	if (post_recvs(l, n))
+		link_kill(l);
+	else if (far())
+		far_tell_receives(l, n);
+	if (l->untold)
+		bg_queue(&l->flush);
+	backlog_flush(l);
 }
 
 static void sink_batch_end(void)
@@ -571,24 +874,49 @@ static void sink_batch_end(void)
 		if (l->state != LINK_UP)
 			continue;
 		lock_take(&engine.post_lock);
-		if (l->recv_deficit >= 64 || l->backlog_head != l->backlog_tail) {
-			post_recvs(l, l->recv_deficit);
-			l->recv_deficit = 0;
-			backlog_flush(l);
-		}
+		if (l->recv_deficit >= 64 || l->backlog_head != l->backlog_tail)
+			recvs_return(l);
 		lock_drop(&engine.post_lock);
 	}
+}
+
+static void sink_lost(void *ctx)
+{
+	if (ctx)
+		link_kill(ctx);
+	else
+		link_kill_all();
 }
 
 const struct engine_sink link_sink = {
 	.recv = sink_recv,
 	.broken = sink_broken,
+	.sent = sink_sent,
 	.batch_end = sink_batch_end,
+	.lost = sink_lost,
 };
+
+void link_kill_all(void)
+{
+	list_for_each(n, &links)
+		link_kill(list_entry(n, struct link, node));
+}
+
+bool link_any(void)
+{
+	return !list_empty_rlx(&links);
+}
+
+uint32_t link_count(void)
+{
+	return ld_acq(&nlinks);		/* pairs with link_discard() */
+}
 
 void link_forget_all(void)
 {
+	nlinks = 0;
 	list_init(&links);
 	memset(&killer, 0, sizeof(killer));
 	batch = NULL;
+	far_forget();
 }

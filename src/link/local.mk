@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 libcore_la_SOURCES += \
+	src/link/area.c \
+	src/link/area.h \
+	src/link/far.c \
+	src/link/far.h \
 	src/link/link.c \
 	src/link/link.h \
 	src/link/wire.h

@@ -38,10 +38,13 @@
 	X(UNBIND, 15, "") \
 	X(CLOSING, 16, "a C") \
 	X(QUIET, 17, "a the sender's kernel count") \
-	X(WINDOW, 18, "a new window in bytes") \
+	X(WINDOW, 18, "a new window in bytes; flags 1: all of the ring of RING") \
 	X(PING, 19, "a echoed by PONG") \
 	X(PONG, 20, "a of PING") \
-	X(RESET, 21, "the connection is to be reset; reason why")
+	X(RESET, 21, "the connection is to be reset; reason why") \
+	X(PART, 22, "far: a offset, b bytes of the slab are registered too; bind.rkey") \
+	X(WANT_RING, 23, "far: the sender has a use for a ring of a bytes") \
+	X(RING, 24, "far: the answer: a ring of a bytes at b; a 0: no memory")
 
 enum wire_type {
 #define X(sym, num, text) WIRE_##sym = num,
@@ -49,6 +52,17 @@ enum wire_type {
 #undef X
 	WIRE_TYPE_END
 };
+
+static inline const char *wire_name(unsigned int type)
+{
+	static const char *const names[] = {
+#define X(sym, num, text) [num] = #sym,
+		WIRE_MSGS(X)
+#undef X
+	};
+
+	return type < WIRE_TYPE_END && names[type] ? names[type] : "?";
+}
 
 struct wire_bind {
 	uint8_t addr_tx[16];	/* local address of the sender's socket; IPv4 in the first 4 */

@@ -184,11 +184,10 @@ static void port_pause(struct answer_port *p)
 /* 1: took one; 0: nobody there; -errno: no descriptor for him. */
 static int port_accept(struct answer_port *p)
 {
-	int fd = (int)sys4(SYS_accept4, p->fd, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = PRIVFD_NEW(sys4(SYS_accept4, p->fd, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	if (fd == -EAGAIN || fd == -EINTR || fd == -ECONNABORTED)
 		return 0;
-	fd = privfd_adopt(fd);
 	if (fd < 0)
 		return fd;
 	return client_add(p, fd) < 0 ? -ENOBUFS : 1;
@@ -232,8 +231,10 @@ int answer_listen(struct answer *a, int family, uint16_t port)
 	struct answer_port *p = port_find(a, family, port);
 	int fd, ret;
 
-	if (p)
+	if (p) {
+		p->serial = ++a->serial;
 		return 0;
+	}
 	p = port_free(a);
 	if (!p)
 		return -ENOSPC;
@@ -250,6 +251,7 @@ int answer_listen(struct answer *a, int family, uint16_t port)
 	p->family = (uint16_t)family;
 	p->port = port;
 	p->paused = false;
+	p->serial = ++a->serial;
 	return 0;
 }
 
@@ -272,6 +274,27 @@ void answer_unlisten(struct answer *a, int family, uint16_t port)
 
 	if (p)
 		port_close(p);
+}
+
+unsigned answer_thin(struct answer *a, bool (*wanted)(const void *arg, uint16_t port),
+		     const void *arg)
+{
+	struct answer_port *idle[ANSWER_PORTS];
+	unsigned n = 0, gone = 0;
+
+	for (unsigned i = 0; i < ANSWER_PORTS; i++)
+		if (a->ports[i].fd >= 0 && !wanted(arg, a->ports[i].port))
+			idle[n++] = &a->ports[i];
+	for (; gone < (n + 1) / 2; gone++) {
+		unsigned oldest = gone;
+
+		for (unsigned i = gone; i < n; i++)
+			if (idle[i]->serial < idle[oldest]->serial)
+				oldest = i;
+		port_close(idle[oldest]);
+		idle[oldest] = idle[gone];
+	}
+	return gone;
 }
 
 void answer_fini(struct answer *a)

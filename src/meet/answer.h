@@ -51,6 +51,7 @@ struct answer_port {
 	uint16_t family, port;
 	unsigned index;
 	bool paused;
+	uint64_t serial;		/* the higher, the later was it asked for */
 };
 
 struct answer_client {
@@ -67,6 +68,7 @@ struct answer {
 	struct answer_ops ops;
 	uint64_t instance;
 	uint64_t resume_ns;		/* when paused ports accept again */
+	uint64_t serial;
 	unsigned nclients;
 	uint64_t dropped;		/* clients who broke a rule or waited too long */
 	struct answer_port ports[ANSWER_PORTS];
@@ -86,6 +88,13 @@ void answer_fini(struct answer *a);
  */
 int answer_listen(struct answer *a, int family, uint16_t port);
 void answer_unlisten(struct answer *a, int family, uint16_t port);
+
+/*
+ * All places are taken: let go of ports that are not wanted, the older half of
+ * them, for who came to the others may yet be asked for.  Return: how many.
+ */
+unsigned answer_thin(struct answer *a, bool (*wanted)(const void *arg, uint16_t port),
+		     const void *arg);
 
 uint64_t answer_deadline_ns(const struct answer *a);
 void answer_timeout(struct answer *a, uint64_t now_ns);

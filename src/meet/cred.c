@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/privfd.h"
 #include "base/sys.h"
 #include "meet/meet.h"
 
@@ -18,13 +19,13 @@
 
 static ssize_t file_read(const char *path, char *buf, size_t size)
 {
-	long fd = sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = PRIVFD_NEW(sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
 	ssize_t n;
 
 	if (fd < 0)
 		return fd;
-	n = sys_read((int)fd, buf, size - 1);
-	sys_close((int)fd);
+	n = sys_read(fd, buf, size - 1);
+	privfd_close(fd);
 	if (n >= 0)
 		buf[n] = 0;
 	return n;

@@ -34,9 +34,8 @@
 void diag_open(struct diag *d)
 {
 	memset(d, 0, offsetof(struct diag, buf));
-	d->fd = (int)sys3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
-			  NETLINK_SOCK_DIAG);
-	d->fd = d->fd < 0 ? -1 : privfd_adopt(d->fd);
+	d->fd = PRIVFD_NEW(sys3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+				NETLINK_SOCK_DIAG));
 	if (d->fd < 0)
 		d->fd = -1;
 }
@@ -303,7 +302,7 @@ static int scan_fd(struct diag *d, int fd, const struct meet_tuple *t, struct di
 int diag_scan_file(struct diag *d, const char *path, const struct meet_tuple *t,
 		   struct diag_result *r)
 {
-	int fd = privfd_adopt((int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+	int fd = PRIVFD_NEW(sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
 	int ret;
 
 	if (fd < 0)

@@ -4,6 +4,8 @@ libcore_la_SOURCES += \
 	src/meet/answer.h \
 	src/meet/ask.c \
 	src/meet/ask.h \
+	src/meet/cmdata.c \
+	src/meet/cmdata.h \
 	src/meet/cred.c \
 	src/meet/diag.c \
 	src/meet/meet.h \
@@ -12,6 +14,13 @@ libcore_la_SOURCES += \
 	src/meet/names.c \
 	src/meet/proof.c \
 	src/meet/proof.h \
+	src/meet/silence.c \
+	src/meet/silence.h \
 	src/meet/tuple.c
 
-EXTRA_DIST += src/meet/README doc/security.md
+if HAVE_VERBS
+libcore_la_SOURCES += \
+	src/meet/cm.c \
+	src/meet/cm.h
+endif
+EXTRA_DIST += src/meet/README

@@ -44,8 +44,8 @@ bool meet_tuple_equal(const struct meet_tuple *a, const struct meet_tuple *b);
 /* Family known, ports not 0, no mapped address, unused bytes 0: for what a stranger sent. */
 bool meet_tuple_sane(const struct meet_tuple *t);
 
-/* n random bytes; 0, or -errno when the kernel gives none (yet). */
-int meet_random(void *p, size_t n);
+/* n bytes that nobody can guess. */
+void meet_random(void *p, size_t n);
 
 /* ---- names.c ---- */
 

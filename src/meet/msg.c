@@ -136,12 +136,14 @@ int meet_recv(int fd, struct meet_msg *m, int *fds, unsigned *nfds)
 	int err;
 
 	*nfds = 0;
+	privfd_begin();
 	do {
 		n = sys_recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (n == -EINTR);
+	err = n < 0 ? 0 : take_control(&mh, fds, nfds);
+	privfd_end();
 	if (n < 0)	/* a reset: the peer closed with something of ours unread */
 		return n == -ECONNRESET ? 0 : (int)n;
-	err = take_control(&mh, fds, nfds);
 	/* An empty datagram reads as 0 too, but ends the meeting just as well. */
 	if (n == 0 && !*nfds && !err && !(mh.msg_flags & MSG_CTRUNC))
 		return 0;

@@ -53,7 +53,8 @@ int meet_name(struct sockaddr_un *sa, int family, uint16_t port, unsigned i)
 
 bool meet_forbidden(int err)
 {
-	return err == -EACCES || err == -EPERM;
+	/* the last two: systemd's RestrictAddressFamilies, and filters that play an old kernel */
+	return err == -EACCES || err == -EPERM || err == -EAFNOSUPPORT || err == -ENOSYS;
 }
 
 int meet_rights(int fd, bool on)
@@ -66,9 +67,8 @@ int meet_rights(int fd, bool on)
 /* A kernel without SO_PASSRIGHTS leaves them allowed: msg.c closes them. */
 int meet_socket(void)
 {
-	int fd = (int)sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = PRIVFD_NEW(sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
-	fd = privfd_adopt(fd);
 	if (fd >= 0)
 		meet_rights(fd, false);
 	return fd;

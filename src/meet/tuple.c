@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* tuple.c - a TCP connection as one end sees it, in one canonical form */
 #include <string.h>
+#include <sys/auxv.h>
 
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/sha256.h"
 #include "base/sys.h"
+#include "base/util.h"
 #include "meet/meet.h"
 
 _Static_assert(sizeof(struct meet_tuple) == 44, "it goes over the wire (msg.h)");
+
+static uint64_t random_turn;
 
 static bool is_mapped(const uint8_t a[16])
 {
@@ -102,7 +109,32 @@ bool meet_tuple_sane(const struct meet_tuple *t)
 	return t->family == AF_INET6 && !is_mapped(t->laddr) && !is_mapped(t->raddr);
 }
 
-int meet_random(void *p, size_t n)
+/*
+ * Where a filter or an old kernel has no getrandom(): the 16 bytes that each
+ * program image is given, which nobody outside has seen, and what makes this
+ * call another than the last one, in this process or a child.
+ */
+static void random_from_start(uint8_t *at, size_t n)
+{
+	const void *seed = (const void *)getauxval(AT_RANDOM);
+	struct {
+		uint8_t seed[16];
+		uint64_t ticks, ns, turn;
+		int pid, tid;
+	} in = { .ticks = clock_ticks(), .ns = clock_ns(), .turn = add_rlx(&random_turn, 1),
+		 .pid = sys_getpid(), .tid = sys_gettid() };
+	uint8_t out[SHA256_BYTES];
+
+	if (seed)
+		memcpy(in.seed, seed, sizeof(in.seed));
+	for (; n; n -= MIN(n, sizeof(out)), at += sizeof(out)) {
+		sha256(&in, sizeof(in), out);
+		memcpy(at, out, MIN(n, sizeof(out)));
+		in.turn = add_rlx(&random_turn, 1);
+	}
+}
+
+void meet_random(void *p, size_t n)
 {
 	uint8_t *at = p;
 
@@ -111,10 +143,11 @@ int meet_random(void *p, size_t n)
 
 		if (got == -EINTR)
 			continue;
-		if (got <= 0)
-			return got ? (int)got : -EIO;
+		if (got <= 0) {
+			random_from_start(at, n);
+			return;
+		}
 		at += got;
 		n -= (size_t)got;
 	}
-	return 0;
 }

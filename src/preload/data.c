@@ -15,6 +15,7 @@
 			return (ret)DOOR_RAW(nr, args); \
 		if (door_tracked(fd)) \
 			return DOOR_RET(sock_##name args); \
+		privfd_quiet(); \
 		return real.name args; \
 	}
 #define WRAP_shut WRAP_data
@@ -23,7 +24,7 @@
 	{ \
 		if (!door_up()) \
 			return (ret)DOOR_RAW(nr, args); \
-		return door_fresh(real.name args); \
+		return door_fresh(DOOR_NUMBER(real.name args)); \
 	}
 #define WRAP_pass(ret, name, nr, params, args) \
 	ret door_##name params \
@@ -48,6 +49,7 @@ ssize_t door_recv(int fd, void *buf, size_t n, int flags)
 		return DOOR_RAW(SYS_recvfrom, (fd, buf, n, flags));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_recv(fd, buf, n, flags));
+	privfd_quiet();
 	return real.recv(fd, buf, n, flags);
 }
 
@@ -57,6 +59,7 @@ ssize_t door_send(int fd, const void *buf, size_t n, int flags)
 		return DOOR_RAW(SYS_sendto, (fd, buf, n, flags));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_send(fd, buf, n, flags));
+	privfd_quiet();
 	return real.send(fd, buf, n, flags);
 }
 DOOR_ALIAS(__send, send)

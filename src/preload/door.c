@@ -20,7 +20,9 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/counters.h"
+#include "base/fault.h"
 #include "base/log.h"
+#include "base/page.h"
 
 int door_state;
 __thread int door_vfork_depth;
@@ -30,6 +32,7 @@ int door_filtered;
 static __thread bool entering;
 static bool resolved;
 static int ended;
+static bool prepared;		/* for a fork: nobody else is here until it is over */
 
 static void at_quick_exit_run(void)
 {
@@ -54,11 +57,14 @@ static void door_begin(char *const *envp)
 	door_pid = sys_getpid();
 	clock_init();
 	log_open((enum log_level)config.log, config.log_file[0] ? config.log_file : NULL);
+	config_log_problems();
 	if (refused)
 		log_error("%d settings could not be read, using the defaults", refused);
 	if (config.enabled && config.stats_file[0])
 		counters_open(config.stats_file);
 	if (config.enabled) {
+		fault_arm();
+		page_allow();
 		ready_init();
 		process_start(envp);
 		fork_hooks();
@@ -94,6 +100,15 @@ static bool door_talks(void)
 	return !ld_rlx(&door_filtered) && door_on();
 }
 
+bool door_make_room(void)
+{
+	bool more = false;
+
+	if (door_on())
+		DOOR_ASIDE(more = process_make_room());
+	return more;
+}
+
 static void write_stats(void)
 {
 	if (config.stats_file[0])
@@ -121,9 +136,13 @@ void door_filter(void)
 {
 	if (!door_talks())
 		return;
-	DOOR_ASIDE(process_sandbox(REASON_SANDBOX));
-	write_stats();
+	DOOR_ASIDE({
+		process_seal();
+		write_stats();
+		page_forbid();
+	});
 	st_rlx(&door_filtered, 1);
+	st_rel(&door_state, DOOR_SEALED);
 }
 
 __attribute__((destructor(101))) static void door_end(void)
@@ -137,21 +156,23 @@ void door_fork_prepare(void)
 		return;
 	section_enter();		/* locks are held until after the fork */
 	DOOR_ASIDE(process_fork_prepare());
+	prepared = true;
 }
 
 void door_fork_parent(void)
 {
-	if (!door_talks())
+	if (!prepared)
 		return;
+	prepared = false;
 	DOOR_ASIDE(process_fork_parent());
 	section_leave();
 }
 
-void door_fork_child(void)
+static void child_begin(void)
 {
-	if (!door_talks())
-		return;
 	door_pid = sys_getpid();
+	door_vfork_depth = 0;	/* a fork in a vfork child: the memory is our own now */
+	prepared = false;
 	st_rlx(&ended, 0);
 	door_signals_child();
 	DOOR_ASIDE({
@@ -159,5 +180,26 @@ void door_fork_child(void)
 		if (config.stats_file[0])
 			counters_open_child(config.stats_file);
 	});
+}
+
+void door_fork_child(void)
+{
+	if (!prepared)
+		return;
+	child_begin();
 	section_leave();
+}
+
+/* The thread may be anywhere; the locks it holds are the parent's business. */
+void door_stray(void)
+{
+	if (ld_rlx(&door_filtered) || ld_rlx(&door_state) != DOOR_ON) {
+		st_rlx(process_mark, 1);
+		return;
+	}
+	bool early = prepared;	/* somebody's handler of the fork is here before ours */
+
+	child_begin();
+	if (early)
+		section_leave();
 }

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 
 #include "base/atomic.h"
+#include "base/privfd.h"
 #include "base/real.h"
 #include "base/section.h"
 #include "base/sys.h"
@@ -45,6 +46,7 @@ enum door_state {
 	DOOR_SHUT,	/* our constructor has not run yet */
 	DOOR_PASS,	/* SIDESTEP=off: everything passes */
 	DOOR_ON,
+	DOOR_SEALED,	/* behind a system call filter: as PASS, but our descriptors stay hidden */
 };
 
 extern int door_state;
@@ -81,20 +83,37 @@ static inline bool door_vfork_child(void)
 	       (ld_rlx(&door_filtered) || sys_getpid() != door_pid);
 }
 
+/* Nobody has told us of this child (clone() in assembly): as after any fork. */
+void door_stray(void);
+static inline void door_stray_check(void)
+{
+	if (unlikely(process_is_stray()))
+		door_stray();
+}
+
 /* may the rooms hear of this call at all? */
 static inline bool door_on(void)
 {
+	door_stray_check();
 	return likely(ld_rlx(&door_state) == DOOR_ON) && !door_vfork_child();
+}
+
+/* are there descriptors of ours that the program is not to touch? */
+static inline bool door_hides(void)
+{
+	return likely(ld_rlx(&door_state) >= DOOR_ON) && !door_vfork_child();
 }
 
 /* a socket or an epoll set that we know */
 static inline bool door_known(int fd)
 {
+	door_stray_check();
 	return fdtab_raw(fd) && door_vfork_depth == 0;
 }
 
 static inline bool door_tracked(int fd)
 {
+	door_stray_check();
 	return fdtab_tracked(fd) && !door_vfork_child();
 }
 
@@ -127,10 +146,50 @@ long door_raw(long ret);
 	errno = _errno; \
 } while (0)
 
-static inline int door_fresh(int fd)
+/* a child by vfork() makes fd one that a new image gets */
+static inline void door_vfork_gives(int fd)
+{
+	if (unlikely(door_vfork_depth) && fdtab_tracked(fd) && door_vfork_child() &&
+	    ld_rlx(&door_state) == DOOR_ON && !ld_rlx(&door_filtered))
+		DOOR_ASIDE(process_vfork_gives(fd));
+}
+
+/* Are there numbers of ours to give up?  errno is left alone. */
+bool door_make_room(void);
+
+/* A call that makes a descriptor: EMFILE is told only where plain TCP would tell it. */
+#define DOOR_ROOM(call, failed) ({ \
+	__typeof__(call) _fd = (call); \
+	while (unlikely(_fd == (failed)) && errno == EMFILE && door_make_room()) \
+		_fd = (call); \
+	_fd; })
+#define DOOR_NUMBER(call) DOOR_ROOM(call, -1)
+#define DOOR_FILE(call)	DOOR_ROOM(call, NULL)
+
+/*
+ * Numbers that the kernel has just given: to be the lowest from min on, also
+ * where one of ours was in the way for a moment (base/privfd.h).
+ */
+void door_settle(int *fds, int n, int min);
+
+static inline int door_lowest(int fd, int min)
+{
+	if (fd >= 0 && unlikely(privfd_moved()))
+		door_settle(&fd, 1, min);
+	return fd;
+}
+
+/* What was known of this number is over. */
+static inline void door_over(int fd)
 {
 	if (fd >= 0 && door_on())
 		DOOR_ASIDE(sock_purge(fd));
+}
+
+static inline int door_fresh(int fd)
+{
+	fd = door_lowest(fd, 0);
+	door_over(fd);
 	return fd;
 }
 
@@ -145,6 +204,9 @@ void door_exit(int status);
 
 /* the process is about to install a system call filter */
 void door_filter(void);
+/* ... by these calls; to ask what a kernel can do, or to fail at once, is none */
+bool door_filters_by_prctl(int op, long a, long b);
+bool door_filters_by_seccomp(long op, long flags, long args);
 
 /* fork without the handlers of pthread_atfork(): _Fork and clone */
 void door_fork_prepare(void);

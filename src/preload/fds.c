@@ -10,24 +10,38 @@
  */
 #include <limits.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/privfd.h"
 #include "preload/door.h"
 
+/* In a section it is no program that asks: libibverbs, which we have called, has some. */
 static bool looks_closed(int fd)
 {
-	if (likely(!privfd_is(fd)) || !door_on())
+	if (likely(!privfd_is(fd)) || section.depth || !door_hides())
 		return false;
 	errno = EBADF;
 	return true;
+}
+
+void door_settle(int *fds, int n, int min)
+{
+	if (!door_on())
+		return;
+	DOOR_ASIDE({
+		for (int i = 0; i < n; i++)	/* while the numbers are still ours */
+			sock_purge(fds[i]);
+		privfd_settle(fds, n, min);
+	});
 }
 
 int door_socket(int domain, int type, int protocol)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_socket, (domain, type, protocol));
-	int fd = real.socket(domain, type, protocol);
+	int fd = door_lowest(DOOR_NUMBER(real.socket(domain, type, protocol)), 0);
 	if (fd >= 0 && door_on())
 		DOOR_ASIDE(sock_created(fd, domain, type, protocol));
 	return fd;
@@ -39,7 +53,7 @@ int door_accept(int fd, struct sockaddr *addr, socklen_t *len)
 		return (int)DOOR_RAW(SYS_accept, (fd, addr, len));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_accept4(fd, addr, len, 0, false));
-	return door_fresh(real.accept(fd, addr, len));
+	return door_fresh(DOOR_NUMBER(real.accept(fd, addr, len)));
 }
 
 int door_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
@@ -48,14 +62,16 @@ int door_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		return (int)DOOR_RAW(SYS_accept4, (fd, addr, len, flags));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_accept4(fd, addr, len, flags, true));
-	return door_fresh(real.accept4(fd, addr, len, flags));
+	return door_fresh(DOOR_NUMBER(real.accept4(fd, addr, len, flags)));
 }
 
-static int fresh_pair(int ret, const int *sv)
+static int fresh_pair(int ret, int *sv)
 {
 	if (ret == 0) {
-		door_fresh(sv[0]);
-		door_fresh(sv[1]);
+		if (unlikely(privfd_moved()))
+			door_settle(sv, 2, 0);
+		door_over(sv[0]);
+		door_over(sv[1]);
 	}
 	return ret;
 }
@@ -64,14 +80,14 @@ int door_socketpair(int domain, int type, int protocol, int sv[2])
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_socketpair, (domain, type, protocol, sv));
-	return fresh_pair(real.socketpair(domain, type, protocol, sv), sv);
+	return fresh_pair(DOOR_NUMBER(real.socketpair(domain, type, protocol, sv)), sv);
 }
 
 int door_pipe(int sv[2])
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_pipe2, (sv, 0));
-	return fresh_pair(real.pipe(sv), sv);
+	return fresh_pair(DOOR_NUMBER(real.pipe(sv)), sv);
 }
 DOOR_ALIAS(__pipe, pipe)
 
@@ -79,7 +95,16 @@ int door_pipe2(int sv[2], int flags)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_pipe2, (sv, flags));
-	return fresh_pair(real.pipe2(sv, flags), sv);
+	return fresh_pair(DOOR_NUMBER(real.pipe2(sv, flags)), sv);
+}
+
+/* a new mask for an old one makes none */
+int door_signalfd(int fd, const sigset_t *mask, int flags)
+{
+	if (!door_up())
+		return (int)door_raw(-ENOSYS);
+	int ret = real.signalfd(fd, mask, flags);
+	return fd == -1 ? door_fresh(ret) : ret;
 }
 
 int door_close(int fd)
@@ -90,6 +115,7 @@ int door_close(int fd)
 		return DOOR_RET(sock_close(fd));
 	if (looks_closed(fd))
 		return -1;
+	privfd_quiet();
 	return real.close(fd);
 }
 DOOR_ALIAS(__close, close)
@@ -119,9 +145,11 @@ int door_close_range(unsigned first, unsigned last, int flags)
 
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_close_range, (first, last, flags));
-	if (!door_on() || first > last || (flags & ~known))
+	if (!door_hides() || first > last || (flags & ~known))
 		return real.close_range(first, last, flags);
-	DOOR_ASIDE(sock_close_range(first, last, flags));
+	if (door_on())
+		DOOR_ASIDE(sock_close_range(first, last, flags));
+	privfd_quiet();
 	if (flags & CLOSE_RANGE_CLOEXEC)	/* ours are so already */
 		return real.close_range(first, last, flags);
 	return close_around(first, last, flags);
@@ -152,7 +180,9 @@ int door_dup(int fd)
 		return (int)DOOR_RAW(SYS_dup, (fd));
 	if (looks_closed(fd))
 		return -1;
-	int to = real.dup(fd);
+	door_vfork_gives(fd);
+	privfd_quiet();
+	int to = door_lowest(DOOR_NUMBER(real.dup(fd)), 0);
 	if (to >= 0 && door_on())
 		DOOR_ASIDE(sock_duped(fd, to));
 	return to;
@@ -176,26 +206,51 @@ static bool dup_begin(int fd, int to)
 	return true;
 }
 
-/* stdio's own three write and read past us */
-static void dup_end(int fd, int to)
+/*
+ * A number that is not open could be ours for a moment: then no window may open
+ * until the call is over, which closes nothing and so does not wait.
+ */
+static bool dup_hold(int to)
 {
+	if (!ld_rlx(&privfd_windows))
+		return false;
+	section_enter();
+	privfd_hold();
+	if (sys_fcntl(to, F_GETFD, 0) < 0)
+		return true;
+	privfd_release();
+	section_leave();
+	return false;
+}
+
+/* stdio's own three write and read past us */
+static int dup_end(int fd, int to, int ret, bool held)
+{
+	if (held)
+		DOOR_ASIDE({
+			privfd_release();
+			section.depth--;	/* dup_hold()'s */
+		});
+	if (ret < 0)
+		return ret;
 	DOOR_ASIDE(sock_duped(fd, to));
 	if (to <= 2)
 		door_foreign(to);
+	return ret;
 }
 
 int door_dup2(int fd, int to)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_dup3, (fd, to, 0));
+	door_vfork_gives(fd);
 	if (!door_on() || fd == to)
 		return looks_closed(fd) ? -1 : real.dup2(fd, to);
 	if (looks_closed(fd) || looks_closed(to) || !dup_begin(fd, to))
 		return -1;
+	bool held = dup_hold(to);
 	int ret = real.dup2(fd, to);
-	if (ret >= 0)
-		dup_end(fd, to);
-	return ret;
+	return dup_end(fd, to, ret, held);
 }
 DOOR_ALIAS(__dup2, dup2)
 
@@ -203,14 +258,14 @@ int door_dup3(int fd, int to, int flags)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_dup3, (fd, to, flags));
+	door_vfork_gives(fd);
 	if (!door_on() || fd == to || (flags & ~O_CLOEXEC))
 		return real.dup3(fd, to, flags);
 	if (looks_closed(fd) || looks_closed(to) || !dup_begin(fd, to))
 		return -1;
+	bool held = dup_hold(to);
 	int ret = real.dup3(fd, to, flags);
-	if (ret >= 0)
-		dup_end(fd, to);
-	return ret;
+	return dup_end(fd, to, ret, held);
 }
 
 typedef int (*fcntl_fn)(int fd, int cmd, ...);
@@ -220,8 +275,11 @@ static int fcntl_by(fcntl_fn through, int fd, int cmd, long arg)
 {
 	if (looks_closed(fd))
 		return -1;
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC || (cmd == F_SETFD && !(arg & FD_CLOEXEC)))
+		door_vfork_gives(fd);
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
-		int to = through(fd, cmd, arg);
+		privfd_quiet();
+		int to = door_lowest(DOOR_NUMBER(through(fd, cmd, arg)), (int)arg);
 
 		if (to >= 0 && door_on())
 			DOOR_ASIDE(sock_duped(fd, to));
@@ -257,6 +315,36 @@ int door_fcntl64(int fd, int cmd, ...)
 	return fcntl_by(real.fcntl64, fd, cmd, arg);
 }
 
+/* Who looks which numbers are open asks so, if not by fcntl(). */
+int door_fstat(int fd, struct stat *st)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_fstat, (fd, st));
+	return looks_closed(fd) ? -1 : real.fstat(fd, st);
+}
+
+int door_fstat64(int fd, struct stat64 *st)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_fstat, (fd, st));
+	return looks_closed(fd) ? -1 : real.fstat64(fd, st);
+}
+
+/* programs linked before glibc 2.33 */
+int door___fxstat(int version, int fd, struct stat *st)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_fstat, (fd, st));
+	return looks_closed(fd) ? -1 : real.__fxstat(version, fd, st);
+}
+
+int door___fxstat64(int version, int fd, struct stat64 *st)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_fstat, (fd, st));
+	return looks_closed(fd) ? -1 : real.__fxstat64(version, fd, st);
+}
+
 int door_ioctl(int fd, unsigned long req, ...)
 {
 	va_list ap;
@@ -266,6 +354,8 @@ int door_ioctl(int fd, unsigned long req, ...)
 	va_end(ap);
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_ioctl, (fd, req, arg));
+	if (req == FIONCLEX)
+		door_vfork_gives(fd);
 	if (door_tracked(fd))
 		return DOOR_RET(sock_ioctl(fd, req, arg));
 	if (looks_closed(fd))

@@ -26,7 +26,7 @@ int door_open(const char *path, int flags, ...)
 
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_openat, (AT_FDCWD, path, flags, mode));
-	return door_fresh(real.open(path, flags, mode));
+	return door_fresh(DOOR_NUMBER(real.open(path, flags, mode)));
 }
 DOOR_ALIAS(__open, open)
 
@@ -36,7 +36,7 @@ int door_open64(const char *path, int flags, ...)
 
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_openat, (AT_FDCWD, path, flags, mode));
-	return door_fresh(real.open64(path, flags, mode));
+	return door_fresh(DOOR_NUMBER(real.open64(path, flags, mode)));
 }
 DOOR_ALIAS(__open64, open64)
 
@@ -46,7 +46,7 @@ int door_openat(int dir, const char *path, int flags, ...)
 
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_openat, (dir, path, flags, mode));
-	return door_fresh(real.openat(dir, path, flags, mode));
+	return door_fresh(DOOR_NUMBER(real.openat(dir, path, flags, mode)));
 }
 
 int door_openat64(int dir, const char *path, int flags, ...)
@@ -55,7 +55,7 @@ int door_openat64(int dir, const char *path, int flags, ...)
 
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_openat, (dir, path, flags, mode));
-	return door_fresh(real.openat64(dir, path, flags, mode));
+	return door_fresh(DOOR_NUMBER(real.openat64(dir, path, flags, mode)));
 }
 
 int door_mq_open(const char *name, int flags, ...)
@@ -68,7 +68,7 @@ int door_mq_open(const char *name, int flags, ...)
 	va_end(ap);
 	if (!door_up())
 		return (int)door_raw(-ENOSYS);
-	return door_fresh(real.mq_open(name, flags, mode, attr));
+	return door_fresh(DOOR_NUMBER(real.mq_open(name, flags, mode, attr)));
 }
 
 int door_openpty(int *master, int *slave, char *name, const struct termios *t,
@@ -76,10 +76,10 @@ int door_openpty(int *master, int *slave, char *name, const struct termios *t,
 {
 	if (!door_up())
 		return (int)door_raw(-ENOSYS);
-	int ret = real.openpty(master, slave, name, t, w);
+	int ret = DOOR_NUMBER(real.openpty(master, slave, name, t, w));
 	if (ret == 0) {
-		door_fresh(*master);
-		door_fresh(*slave);
+		door_over(*master);
+		door_over(*slave);
 	}
 	return ret;
 }
@@ -87,7 +87,7 @@ int door_openpty(int *master, int *slave, char *name, const struct termios *t,
 static FILE *fresh_file(FILE *f)
 {
 	if (f)
-		DOOR_ASIDE(door_fresh(fileno(f)));
+		DOOR_ASIDE(door_over(fileno(f)));
 	return f;
 }
 
@@ -101,7 +101,7 @@ FILE *door_fdopen(int fd, const char *mode)
 {
 	if (!door_up())
 		return NULL;
-	if (door_on() && privfd_is(fd)) {
+	if (door_hides() && privfd_is(fd)) {
 		errno = EBADF;
 		return NULL;
 	}
@@ -112,13 +112,13 @@ DOOR_ALIAS(_IO_fdopen, fdopen)
 
 FILE *door_fopen(const char *path, const char *mode)
 {
-	return door_up() ? fresh_file(real.fopen(path, mode)) : NULL;
+	return door_up() ? fresh_file(DOOR_FILE(real.fopen(path, mode))) : NULL;
 }
 DOOR_ALIAS(_IO_fopen, fopen)
 
 FILE *door_fopen64(const char *path, const char *mode)
 {
-	return door_up() ? fresh_file(real.fopen64(path, mode)) : NULL;
+	return door_up() ? fresh_file(DOOR_FILE(real.fopen64(path, mode))) : NULL;
 }
 
 FILE *door_freopen(const char *path, const char *mode, FILE *f)
@@ -139,12 +139,12 @@ FILE *door_freopen64(const char *path, const char *mode, FILE *f)
 
 FILE *door_tmpfile(void)
 {
-	return door_up() ? fresh_file(real.tmpfile()) : NULL;
+	return door_up() ? fresh_file(DOOR_FILE(real.tmpfile())) : NULL;
 }
 
 FILE *door_tmpfile64(void)
 {
-	return door_up() ? fresh_file(real.tmpfile64()) : NULL;
+	return door_up() ? fresh_file(DOOR_FILE(real.tmpfile64())) : NULL;
 }
 
 int door_fclose(FILE *f)
@@ -160,9 +160,9 @@ DIR *door_opendir(const char *path)
 {
 	if (!door_up())
 		return NULL;
-	DIR *d = real.opendir(path);
+	DIR *d = DOOR_FILE(real.opendir(path));
 	if (d)
-		door_fresh(dirfd(d));
+		door_over(dirfd(d));
 	return d;
 }
 

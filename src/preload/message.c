@@ -38,7 +38,7 @@ static void passed_on(int fd)
 
 static void came_in(int fd)
 {
-	door_fresh(fd);
+	door_over(fd);
 }
 
 static bool has_control(const struct msghdr *msg)

@@ -34,6 +34,13 @@ pid_t door__Fork(void)
 	return pid;
 }
 
+/* our thread and our descriptors would be in the way, or be caught by it */
+static void sandboxed(enum reason why)
+{
+	if (door_on())
+		DOOR_ASIDE(process_sandbox(why));
+}
+
 struct clone_start {
 	int (*fn)(void *);
 	void *arg;
@@ -48,6 +55,15 @@ static int clone_child(void *p)
 	int status = start.fn(start.arg);
 	door_exit(status);		/* libc ends the child from inside */
 	return status;
+}
+
+/* Its descriptors are the parent's: it may not close ours, so it touches nothing. */
+static int clone_sharer(void *p)
+{
+	struct clone_start start = *(struct clone_start *)p;
+
+	st_rel(&door_state, DOOR_PASS);
+	return start.fn(start.arg);
 }
 
 static int clone_vfork(int (*fn)(void *), void *stack, int flags, void *arg, void *const extra[3])
@@ -66,6 +82,10 @@ static int clone_fork(int (*fn)(void *), void *stack, int flags, void *arg, void
 {
 	struct clone_start start = { fn, arg };
 
+	if (flags & CLONE_FILES) {
+		sandboxed(REASON_FORK);
+		return real.clone(clone_sharer, stack, flags, &start, extra[0], extra[1], extra[2]);
+	}
 	door_fork_prepare();
 	int pid = real.clone(clone_child, stack, flags, &start, extra[0], extra[1], extra[2]);
 	DOOR_ASIDE(door_fork_parent());
@@ -132,7 +152,7 @@ int door_login_tty(int fd)
 		return (int)door_raw(-ENOSYS);
 	int ret = real.login_tty(fd);
 	for (int i = 0; ret == 0 && i <= 2; i++)
-		door_fresh(i);		/* now the terminal */
+		door_over(i);		/* now the terminal */
 	return ret;
 }
 
@@ -159,6 +179,16 @@ int door_posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actio
 	return SPAWN(int, real.posix_spawnp(pid, path, fa, at, argv, envp));
 }
 
+/* That number is the new image's whether or not it is close-on-exec. */
+int door_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa, int fd, int to)
+{
+	if (!door_up())
+		return ENOSYS;
+	if (unlikely(door_tracked(fd)))
+		DOOR_ASIDE(sock_foreign(fd, REASON_FORK));
+	return real.posix_spawn_file_actions_adddup2(fa, fd, to);
+}
+
 int door_system(const char *cmd)
 {
 	if (!door_up())
@@ -170,9 +200,9 @@ FILE *door_popen(const char *cmd, const char *mode)
 {
 	if (!door_up())
 		return NULL;
-	FILE *f = SPAWN(FILE *, real.popen(cmd, mode));
+	FILE *f = SPAWN(FILE *, DOOR_FILE(real.popen(cmd, mode)));
 	if (f)
-		DOOR_ASIDE(door_fresh(fileno(f)));
+		DOOR_ASIDE(door_over(fileno(f)));
 	return f;
 }
 DOOR_ALIAS(_IO_popen, popen)
@@ -302,18 +332,11 @@ void door__exit(int status)
 }
 exported extern __typeof__(door__exit) door__Exit __attribute__((alias("_exit")));
 
-/* our thread and our descriptors would be in the way, or be caught by it */
-static void sandboxed(void)
-{
-	if (door_on())
-		DOOR_ASIDE(process_sandbox(REASON_SANDBOX));
-}
-
 int door_unshare(int flags)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_unshare, (flags));
-	sandboxed();
+	sandboxed(REASON_SANDBOX);
 	return real.unshare(flags);
 }
 
@@ -321,7 +344,7 @@ int door_setns(int fd, int type)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_setns, (fd, type));
-	sandboxed();
+	sandboxed(REASON_SANDBOX);
 	return real.setns(fd, type);
 }
 
@@ -336,7 +359,7 @@ int door_prctl(int op, ...)
 	va_end(ap);
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_prctl, (op, arg[0], arg[1], arg[2], arg[3]));
-	if (op == PR_SET_SECCOMP)
+	if (door_filters_by_prctl(op, arg[0], arg[1]))
 		door_filter();
 	return real.prctl(op, arg[0], arg[1], arg[2], arg[3]);
 }

@@ -2,9 +2,10 @@
 /* public.c - the functions of sidestep/sidestep.h */
 #include "sidestep/sidestep.h"
 
-#include "base/util.h"
-#include "sock/conn.h"
-#include "sock/fdtab.h"
+#include <string.h>
+
+#include "preload/door.h"
+#include "sock/about.h"
 
 exported const char *sidestep_version(void)
 {
@@ -13,19 +14,44 @@ exported const char *sidestep_version(void)
 
 exported int sidestep_fd_path(int fd)
 {
-	const struct conn *c = fdtab_conn(fd);
-
-	if (!c)
-		return -1;
-	return (conn_tx_on_ring(c) ? SIDESTEP_TX_RING : 0) |
-	       (ld_rlx(&c->rx.state) == PRX_ON ? SIDESTEP_RX_RING : 0);
+	return about_path(fd);
 }
 
 exported const char *sidestep_fd_reason(int fd)
 {
-	const struct conn *c = fdtab_conn(fd);
+	return about_reason(fd);
+}
 
-	if (!c)
-		return NULL;
-	return sidestep_fd_path(fd) ? reason_name(REASON_NONE) : reason_name(c->why);
+static int none_of_ours(void)
+{
+	errno = EBADF;
+	return -1;
+}
+
+exported int sidestep_fd_stats(int fd, struct sidestep_stats *stats, size_t size)
+{
+	struct sidestep_stats s;
+
+	if (!door_tracked(fd))
+		return none_of_ours();
+	int err = DOOR_RET(about_stats(fd, &s));
+	if (err)
+		return err;
+	memset(stats, 0, size);
+	memcpy(stats, &s, MIN(size, sizeof(s)));
+	return 0;
+}
+
+exported int sidestep_fd_attach(int fd)
+{
+	if (!door_tracked(fd) || !door_on())
+		return none_of_ours();
+	return DOOR_RET(about_attach(fd));
+}
+
+exported int sidestep_fd_retreat(int fd)
+{
+	if (!door_tracked(fd) || !door_on())
+		return none_of_ours();
+	return DOOR_RET(about_retreat(fd));
 }

@@ -8,6 +8,8 @@
  * system calls.  Several threads may resolve at once: all write the same
  * pointers, and none waits for another, which could hold the loader's lock.
  *
+ * libc's count of threads is found likewise, and may be missing.
+ *
  * Before this library is relocated (another library's IFUNC resolver calls
  * read(), say) not even dlsym() can be called.  That is seen by a pointer to
  * itself, which the loader fills in like all others.
@@ -64,6 +66,9 @@ bool real_resolve(void)
 		st_rlx(&to[i], p);
 	}
 	real_syscall = real.syscall;
+	st_rlx(&real_nthreads, dlvsym(RTLD_NEXT, "__nptl_nthreads", "GLIBC_PRIVATE"));
+	if (!ld_rlx(&real_nthreads))
+		dlerror();
 	return true;
 }
 

@@ -209,6 +209,21 @@ void door_signals_child(void)
 	lock_reset(&table_lock);
 }
 
+/* Outside sections the thread's type is what was asked for; libc's own and ours agree. */
+int door_pthread_setcanceltype(int type, int *old)
+{
+	int was = section.async ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
+
+	if (!door_up())
+		return ENOSYS;
+	if (type != PTHREAD_CANCEL_ASYNCHRONOUS && type != PTHREAD_CANCEL_DEFERRED)
+		return EINVAL;
+	if (old)
+		*old = was;
+	section.async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+	return section.depth ? 0 : real.pthread_setcanceltype(type, &was);
+}
+
 /* ------------------------------------------------- the older ways to say it -- */
 
 static sighandler_t set_simply(int sig, sighandler_t handler, int flags, bool masked)

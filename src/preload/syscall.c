@@ -5,19 +5,27 @@
  * They pass unchanged.  What is learnt from them: a tracked connection that is
  * read or written so is foreign (the ring would be bypassed); descriptors made
  * so have no stale entry; ends and sandboxes count as if called by name.
- * Descriptors closed or renamed so go the way of close() and dup2().
+ * Descriptors closed or renamed so go the way of close() and dup2(), waits and
+ * epoll sets that of libc's own.  (ppoll() and pselect() leave the time that is
+ * left, as libc's do not: they stay past us, see sock/unseen.c.)
  *
  * A child that shares memory returns on the stack of this call, or starts on
  * one of its own: the numbers that make one jump straight on to libc, without
  * a frame of ours, and the process room finds such children out by their pid.
  * A child on a copy of the memory (fork, and clone like it) is told as usual.
  */
+#include <linux/aio_abi.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 
 #include "preload/door.h"
 
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_ON 1
+#endif
 #ifndef SYS_landlock_restrict_self
 #define SYS_landlock_restrict_self 446
 #endif
@@ -33,11 +41,11 @@ static enum nr_class nr_class(long nr)
 	case SYS_splice: case SYS_connect: case SYS_shutdown: case SYS_setsockopt: case SYS_ioctl:
 		return USES;
 	case SYS_socket: case SYS_accept4: case SYS_openat: case SYS_dup: case SYS_eventfd2:
-	case SYS_epoll_create1: case SYS_timerfd_create: case SYS_memfd_create:
+	case SYS_timerfd_create: case SYS_memfd_create:
 	case SYS_signalfd4: case SYS_inotify_init1: case SYS_pidfd_open: case SYS_pidfd_getfd:
 	case SYS_accept:
 #ifdef SYS_open
-	case SYS_open: case SYS_creat: case SYS_eventfd: case SYS_epoll_create:
+	case SYS_open: case SYS_creat: case SYS_eventfd:
 #endif
 		return FRESH;
 	case SYS_unshare: case SYS_setns: case SYS_landlock_restrict_self:
@@ -50,9 +58,40 @@ static enum nr_class nr_class(long nr)
 }
 
 /* Is it one whose own wrapper does it better? */
-static bool by_name(long nr, long a, long b, long c, long *ret)
+static bool by_name(long nr, long a, long b, long c, long d, long e, long f, long *ret)
 {
 	switch (nr) {
+	case SYS_epoll_create1:
+		*ret = door_epoll_create1((int)a);
+		return true;
+	case SYS_epoll_ctl:
+		*ret = door_epoll_ctl((int)a, (int)b, (int)c, (struct epoll_event *)d);
+		return true;
+	case SYS_epoll_pwait:
+		if (e && f != 8)
+			return false;
+		*ret = door_epoll_pwait((int)a, (struct epoll_event *)b, (int)c, (int)d,
+					(const sigset_t *)e);
+		return true;
+	case SYS_epoll_pwait2:
+		if (e && f != 8)
+			return false;
+		*ret = door_epoll_pwait2((int)a, (struct epoll_event *)b, (int)c,
+					 (const struct timespec *)d, (const sigset_t *)e);
+		return true;
+#ifdef SYS_epoll_wait
+	case SYS_epoll_wait:
+		*ret = door_epoll_wait((int)a, (struct epoll_event *)b, (int)c, (int)d);
+		return true;
+	case SYS_epoll_create:
+		*ret = door_epoll_create((int)a);
+		return true;
+#endif
+#ifdef SYS_poll
+	case SYS_poll:
+		*ret = door_poll((struct pollfd *)a, (nfds_t)b, (int)c);
+		return true;
+#endif
 	case SYS_close:
 		*ret = door_close((int)a);
 		return true;
@@ -70,9 +109,34 @@ static bool by_name(long nr, long a, long b, long c, long *ret)
 	case SYS_fcntl:
 		*ret = door_fcntl((int)a, (int)b, c);
 		return true;
+	case SYS_execve:
+		*ret = door_execve((const char *)a, (char *const *)b, (char *const *)c);
+		return true;
 	default:
 		return false;
 	}
+}
+
+/* libseccomp and others first make calls that cannot succeed, to see what there is. */
+bool door_filters_by_seccomp(long op, long flags, long args)
+{
+	return (op == SECCOMP_SET_MODE_STRICT && !flags && !args) ||
+	       (op == SECCOMP_SET_MODE_FILTER && args);
+}
+
+/* The others make our own system calls, or our clock, a signal in this thread. */
+bool door_filters_by_prctl(int op, long a, long b)
+{
+	return (op == PR_SET_SECCOMP && (a == SECCOMP_MODE_STRICT || (a == SECCOMP_MODE_FILTER && b))) ||
+	       (op == PR_SET_SYSCALL_USER_DISPATCH && a == PR_SYS_DISPATCH_ON) ||
+	       (op == PR_SET_TSC && a == PR_TSC_SIGSEGV);
+}
+
+/* The kernel reads and writes these past us. */
+static void submitted(long n, struct iocb *const *list)
+{
+	for (long i = 0; i < n && (uintptr_t)list >= 4096 && (uintptr_t)list[i] >= 4096; i++)
+		door_foreign((int)list[i]->aio_fildes);
 }
 
 static bool forks(long nr, long flags, long stack)
@@ -95,8 +159,18 @@ static long fork_by(long nr, long a, long b, long c, long d, long e)
 	return pid;
 }
 
+/* A child that shares memory is none of our threads. */
+static bool ends_process(int status)
+{
+	bool last = false;
+
+	if (!ld_rlx(&door_filtered) && sys_getpid() == door_pid)
+		DOOR_ASIDE(last = process_leaves(status));
+	return last;
+}
+
 /* same arguments in the same places as syscall(), so that it can be jumped to */
-hidden long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f);
+unexported long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f);
 
 long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f)
 {
@@ -106,7 +180,7 @@ long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f)
 		return door_raw(sys6(nr, a, b, c, d, e, f));
 	if (!door_on())
 		return real.syscall(nr, a, b, c, d, e, f);
-	if (by_name(nr, a, b, c, &ret))
+	if (by_name(nr, a, b, c, d, e, f, &ret))
 		return ret;
 	if (forks(nr, a, b))
 		return fork_by(nr, a, b, c, d, e);
@@ -115,15 +189,21 @@ long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f)
 		door_foreign((int)a);
 		if (nr == SYS_splice)
 			door_foreign((int)c);
-	} else if (nr == SYS_seccomp || (nr == SYS_prctl && a == PR_SET_SECCOMP)) {
+	} else if ((nr == SYS_seccomp && door_filters_by_seccomp(a, b, c)) ||
+		   (nr == SYS_prctl && door_filters_by_prctl((int)a, b, c))) {
 		door_filter();
 	} else if (class == SANDBOX) {
 		DOOR_ASIDE(process_sandbox(REASON_SANDBOX));
-	} else if (nr == SYS_exit_group) {
+	} else if (nr == SYS_io_submit) {
+		submitted(b, (struct iocb *const *)c);
+	} else if (nr == SYS_exit_group || (nr == SYS_exit && ends_process((int)a))) {
+		nr = SYS_exit_group;
 		door_exit((int)a);
 	}
 	ret = real.syscall(nr, a, b, c, d, e, f);
-	return class == FRESH ? door_fresh((int)ret) : ret;
+	if (class != FRESH || (nr == SYS_signalfd4 && (int)a != -1))
+		return ret;
+	return door_fresh((int)ret);
 }
 
 #if defined(__x86_64__)

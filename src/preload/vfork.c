@@ -14,8 +14,8 @@
 
 #include "preload/door.h"
 
-hidden void door_vfork_prepare(void);
-hidden pid_t door_vfork_done(long ret);
+unexported void door_vfork_prepare(void);
+unexported pid_t door_vfork_done(long ret);
 
 void door_vfork_prepare(void)
 {

@@ -109,7 +109,7 @@ int door_pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *
 
 static int epoll_fresh(int ep)
 {
-	door_fresh(ep);
+	ep = door_fresh(ep);
 	if (ep >= 0 && door_on())
 		DOOR_ASIDE(ready_epoll_created(ep));
 	return ep;
@@ -119,14 +119,14 @@ int door_epoll_create(int size)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_epoll_create1, (0));
-	return epoll_fresh(real.epoll_create(size));
+	return epoll_fresh(DOOR_NUMBER(real.epoll_create(size)));
 }
 
 int door_epoll_create1(int flags)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_epoll_create1, (flags));
-	return epoll_fresh(real.epoll_create1(flags));
+	return epoll_fresh(DOOR_NUMBER(real.epoll_create1(flags)));
 }
 
 int door_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
@@ -139,6 +139,7 @@ int door_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 		errno = EBADF;
 		return -1;
 	}
+	privfd_quiet();
 	return DOOR_RET(ready_epoll_ctl(ep, op, fd, ev));
 }
 

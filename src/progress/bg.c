@@ -4,6 +4,19 @@
  *
  * queue is a lock-free stack that the loop takes whole and turns round.
  * Timers are a list that only the loop touches.
+ *
+ * Nothing is left lying while the loop sleeps without a tick:
+ *   queue	pushed first, then kicked or, for soon, the timer set: either ends
+ *		the sleep, and a round takes the queue behind its events.  Who
+ *		finds soon set sets nothing: its timer has not fired, or its event
+ *		has been read in a round that takes the queue after clearing soon.
+ *   todo	a conn's bits come before the look at queued; queued is cleared
+ *		before the bits are taken
+ *   timers	are set in a round, and the time to sleep is reckoned behind it
+ *   CQ		parked: armed, then found empty, while it is watched here or a
+ *		leader sleeps on it; one that goes looks at bg_parked after it has
+ *		gone, as park() looks for it after setting that.  A QP is made in a
+ *		round, at whose end all are armed, or ticks go on.
  */
 #define _GNU_SOURCE
 #include "progress/bg.h"
@@ -13,18 +26,24 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
+#include "base/guard.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/privfd.h"
+#include "base/section.h"
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "progress/engine.h"
 #include "progress/wait.h"
 
 #define BG_TICK_MS	4
 #define BG_IDLE_TICKS	5
 #define ARM_TRIES	4
+#define RETRY_MS	100
 #define EVENTS		32
 #define STACK_BYTES	(256 * 1024)
 
@@ -33,11 +52,17 @@ uint32_t bg_parked;
 static struct lock start_lock;
 static pthread_t thread;
 static bool running;
+static uint64_t not_before_ns;	/* it did not start: no new try before then */
+static int not_before_err;
 static bool stopping;
 static int epfd = -1;
 static struct bg_src kick_src = { .fd = -1 };
 static struct bg_src channel_src = { .fd = -1 };
-static bool channel_watched;
+static bool channel_watched;	/* written by the loop */
+static struct bg_src aside_src = { .fd = -1 };
+static bool expected;		/* bg_expect() wants the loop parked */
+static struct bg_src soon_src = { .fd = -1 };	/* a timer, for bg_queue_soon() */
+static uint32_t soon;				/* it is set */
 static struct bg_work *queue;
 static struct list timers = LIST_INIT(timers);
 static struct epoll_event fetched[EVENTS];	/* the loop's own */
@@ -48,6 +73,8 @@ int bg_watch(struct bg_src *s, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.ptr = s };
 
+	/* pairs with loop(): what s belongs to was made before */
+	st_rel(&s->watched, 1);
 	return sys_epoll_ctl(epfd, EPOLL_CTL_ADD, s->fd, &ev);
 }
 
@@ -73,7 +100,9 @@ void bg_kick(void)
 {
 	uint64_t one = 1;
 
+	guard_enter();		/* pairs with bg_close() */
 	sys_write(ld_rlx(&kick_src.fd), &one, sizeof(one));
+	guard_exit();
 }
 
 static void kick_event(struct bg_src *s, uint32_t events)
@@ -83,14 +112,61 @@ static void kick_event(struct bg_src *s, uint32_t events)
 	sys_read(s->fd, &v, sizeof(v));
 }
 
-bool bg_queue_once(struct bg_work *w)
+static bool push(struct bg_work *w)
 {
 	if (xchg_acqrel(&w->queued, 1))
 		return false;
 	do
 		w->next = ld_acq(&queue);
 	while (!cas_acqrel(&queue, w->next, w));
-	bg_kick();
+	return true;
+}
+
+bool bg_queue_once(struct bg_work *w)
+{
+	bool fresh = push(w);
+
+	if (fresh)
+		bg_kick();
+	return fresh;
+}
+
+static void soon_event(struct bg_src *s, uint32_t events)
+{
+	uint64_t v;
+
+	sys_read(s->fd, &v, sizeof(v));
+	st_rlx(&soon, 0);
+	fence_full();	/* pairs with bg_queue_soon(): what is queued behind this look is armed for */
+}
+
+static bool soon_set(void)
+{
+	const struct itimerspec at = { .it_value.tv_nsec = BG_TICK_MS * NS_PER_MS };
+
+	guard_enter();
+	int fd = ld_rlx(&soon_src.fd);
+	bool set = fd >= 0 && sys4(SYS_timerfd_settime, fd, 0, &at, 0) == 0;
+	guard_exit();
+	return set;
+}
+
+/*
+ * A thread that ticks comes by.  The timer is no shorter than a tick of the
+ * kernel's: one that must be set into the hardware costs the caller ten
+ * microseconds in a guest.
+ */
+bool bg_queue_soon(struct bg_work *w)
+{
+	if (!push(w))
+		return false;
+	fence_full();		/* pairs with park(): flag, fence, queue */
+	if (!ld_rlx(&bg_parked))
+		return true;
+	if (!xchg_acqrel(&soon, 1) && !soon_set()) {
+		st_rlx(&soon, 0);
+		bg_kick();
+	}
 	return true;
 }
 
@@ -154,20 +230,45 @@ static void channel_event(struct bg_src *s, uint32_t events)
 {
 	if (wait_has_leader()) {	/* the event is the leader's */
 		bg_unwatch(&channel_src);
-		channel_watched = false;
+		bg_unwatch(&aside_src);
+		aside_src.fd = -1;
+		st_rlx(&channel_watched, false);
 		return;
 	}
-	engine.rnic->ops->channel_drain(engine.channel);
+	engine_drain();
 	wait_nudge_leader();
 }
 
-static void watch_channel(void)
+static bool watch_aside(void)
 {
-	if (channel_watched)
+	if (aside_src.fd == engine_aside())
+		return true;
+	aside_src.fd = engine_aside();
+	aside_src.fn = channel_event;
+	if (bg_watch(&aside_src, EPOLLIN) == 0)
+		return true;
+	aside_src.fd = -1;
+	return false;
+}
+
+static bool watch_channel(void)
+{
+	if (!channel_watched) {
+		channel_src.fd = engine.channel->fd;
+		channel_src.fn = channel_event;
+		st_rlx(&channel_watched, bg_watch(&channel_src, EPOLLIN) == 0);
+	}
+	return channel_watched && watch_aside();
+}
+
+void bg_expect(void)
+{
+	/* a hint: where the loop stops watching at this moment, it has been
+	 * woken and looks at the CQ, or a leader does */
+	if ((ld_rlx(&channel_watched) || wait_has_leader()) && engine_try_arm())
 		return;
-	channel_src.fd = engine.channel->fd;
-	channel_src.fn = channel_event;
-	channel_watched = bg_watch(&channel_src, EPOLLIN) == 0;
+	st_rlx(&expected, true);
+	bg_kick();
 }
 
 /*
@@ -179,11 +280,17 @@ static void watch_channel(void)
 static bool park(void)
 {
 	st_rlx(&bg_parked, 1);
-	fence_full();	/* pairs with bg_unpark() */
+	fence_full();	/* pairs with bg_unpark(), bg_queue_soon() */
+	if (ld_acq(&queue)) {
+		st_rlx(&bg_parked, 0);
+		return false;
+	}
 	if (!engine_up())
 		return true;
-	if (!wait_has_leader())
-		watch_channel();
+	if (!wait_has_leader() && !watch_channel()) {
+		st_rlx(&bg_parked, 0);
+		return false;	/* ticks will have to do */
+	}
 	for (int i = 0; i < ARM_TRIES; i++) {
 		engine_arm();
 		if (engine_poll_all() == 0)
@@ -236,7 +343,8 @@ static void loop(void)
 		for (int i = 0; i < nfetched; i++) {
 			struct bg_src *s = fetched[i].data.ptr;
 
-			if (s)
+			/* pairs with bg_watch() */
+			if (s && ld_acq(&s->watched))
 				s->fn(s, fetched[i].events);
 		}
 		nfetched = 0;
@@ -246,7 +354,8 @@ static void loop(void)
 			alone = true;
 		else if (!idle)
 			alone = false;
-		parked = (!engine_up() || alone || idle >= BG_IDLE_TICKS) && park();
+		bool asked = ld_rlx(&expected) && xchg_acqrel(&expected, false);
+		parked = (!engine_up() || alone || asked || idle >= BG_IDLE_TICKS) && park();
 		if (!parked && idle >= BG_IDLE_TICKS)
 			idle = 0;
 	}
@@ -255,23 +364,38 @@ static void loop(void)
 static void *thread_main(void *arg)
 {
 	sys5(SYS_prctl, PR_SET_NAME, "sidestep", 0, 0, 0);
+	section_enter();	/* for ever: whatever is called here is called by us */
 	loop();
 	return NULL;
 }
 
 static int make_fds(void)
 {
-	epfd = privfd_adopt((int)sys1(SYS_epoll_create1, EPOLL_CLOEXEC));
+	epfd = PRIVFD_NEW(sys1(SYS_epoll_create1, EPOLL_CLOEXEC));
 	if (epfd < 0)
 		return epfd;
-	kick_src.fd = privfd_adopt((int)sys2(SYS_eventfd2, 0, EFD_NONBLOCK | EFD_CLOEXEC));
+	kick_src.fd = PRIVFD_NEW(sys2(SYS_eventfd2, 0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (kick_src.fd < 0) {
 		privfd_close(epfd);
 		epfd = -1;
 		return kick_src.fd;
 	}
 	kick_src.fn = kick_event;
-	return bg_watch(&kick_src, EPOLLIN);
+	int err = bg_watch(&kick_src, EPOLLIN);
+	if (err) {
+		privfd_close(kick_src.fd);
+		privfd_close(epfd);
+		epfd = kick_src.fd = -1;
+		return err;
+	}
+	soon_src.fn = soon_event;
+	soon_src.fd = privfd_adopt((int)sys2(SYS_timerfd_create, CLOCK_MONOTONIC,
+					     TFD_NONBLOCK | TFD_CLOEXEC));
+	if (bg_watch(&soon_src, EPOLLIN)) {	/* it is no must */
+		privfd_close(soon_src.fd);
+		soon_src.fd = -1;
+	}
+	return 0;
 }
 
 static int start_thread(void)
@@ -284,7 +408,11 @@ static int start_thread(void)
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	sigfillset(&all);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
-	int err = pthread_create(&thread, &attr, thread_main, NULL);
+	int err = -fault_thread();
+	if (!err)
+		err = pthread_create(&thread, &attr, thread_main, NULL);
+	if (!err)
+		tasks_hide();
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
 	pthread_attr_destroy(&attr);
 	return -err;
@@ -297,10 +425,14 @@ int bg_start(void)
 	if (ld_acq(&running))
 		return 0;
 	lock_take(&start_lock);
-	if (!running) {
+	if (!running && clock_ns() < not_before_ns) {
+		err = not_before_err;
+	} else if (!running) {
 		err = epfd < 0 ? make_fds() : 0;
 		if (!err)
 			err = start_thread();
+		not_before_ns = err ? clock_ns() + RETRY_MS * NS_PER_MS : 0;
+		not_before_err = err;
 		if (err)
 			log_error("no background thread: error %d, using kernel tcp", -err);
 		else
@@ -319,6 +451,7 @@ void bg_stop(void)
 {
 	lock_take(&start_lock);
 	if (running) {
+		tasks_unhide();		/* before it can end */
 		st_rel(&stopping, true);
 		bg_kick();
 		pthread_join(thread, NULL);
@@ -328,12 +461,35 @@ void bg_stop(void)
 	lock_drop(&start_lock);
 }
 
+/*
+ * Numbers out of sight first; then a moment with nobody inside a guard: who
+ * comes later sees -1, and who slept on the channel reads no other's bytes.
+ */
+int bg_close(void)
+{
+	int fds[5] = { xchg_acqrel(&kick_src.fd, -1), xchg_acqrel(&epfd, -1),
+		       xchg_acqrel(&soon_src.fd, -1), -1, xchg_acqrel(&engine.aside, -1) }, n = 0;
+
+	if (engine_up())
+		fds[3] = xchg_acqrel(&engine.channel->fd, -1);
+	wait_nudge_leader();
+	while (!guard_empty())
+		sys0(SYS_sched_yield);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		n += fds[i] > 0;
+		privfd_close(fds[i]);
+	}
+	return n;
+}
+
 void bg_forget(void)
 {
 	lock_reset(&start_lock);
-	running = stopping = channel_watched = false;
+	tasks_forget();
+	running = stopping = channel_watched = expected = false;
 	nfetched = 0;
-	epfd = kick_src.fd = channel_src.fd = -1;
+	epfd = kick_src.fd = channel_src.fd = soon_src.fd = aside_src.fd = -1;
+	soon = 0;
 	queue = NULL;
 	list_init(&timers);
 	bg_parked = 0;

@@ -25,6 +25,7 @@
 /* A descriptor watched by the loop.  Embedded in its owner. */
 struct bg_src {
 	int fd;
+	uint32_t watched;
 	void (*fn)(struct bg_src *s, uint32_t events);
 };
 
@@ -50,6 +51,12 @@ bool bg_running(void);
 void bg_stop(void);
 
 /*
+ * After bg_stop(), for good: its descriptors and the channel are closed, once
+ * nobody can be using their numbers.  Return: how many.
+ */
+int bg_close(void);
+
+/*
  * Any thread.  Unwatched from within the loop a source is not called again;
  * from another thread one late call may still come.
  */
@@ -60,6 +67,8 @@ void bg_unwatch(struct bg_src *s);
 void bg_queue(struct bg_work *w);
 /* The same; true if it was not queued already. */
 bool bg_queue_once(struct bg_work *w);
+/* The same, without haste: within a tick, and the thread is not woken beside the caller. */
+bool bg_queue_soon(struct bg_work *w);
 
 void bg_timer_set(struct bg_timer *t, uint64_t at_ns);
 void bg_timer_stop(struct bg_timer *t);
@@ -72,6 +81,13 @@ static inline void bg_unpark(void)
 	if (ld_rlx(&bg_parked))
 		bg_kick();
 }
+
+/*
+ * The caller is about to send what will be answered, and may not look at the
+ * CQ for long: the answer shall raise an event instead of waiting for a tick.
+ * Any thread, conn locks held or not.
+ */
+void bg_expect(void);
 
 void bg_forget(void);
 

@@ -13,15 +13,21 @@
 #define PROGRESS_ENGINE_H
 
 #include "base/lock.h"
+#include "progress/bg.h"
 #include "rnic/rnic.h"
 
 struct engine_sink {
 	/* A receive completion of the QP whose qp_context is ctx; poll_lock held. */
 	void (*recv)(void *ctx, const struct ibv_wc *wc);
+	/* A signalled send of that QP has been done; poll_lock held. */
+	void (*sent)(void *ctx);
 	/* An error completion: the QP is broken; poll_lock held. */
 	void (*broken)(void *ctx, const struct ibv_wc *wc);
 	/* After each batch, poll_lock still held: post receives, flush queues. */
 	void (*batch_end)(void);
+	/* The device says that the QP of this ctx, with NULL all of them, can be
+	 * given up; poll_lock held. */
+	void (*lost)(void *ctx);
 };
 
 struct engine {
@@ -32,14 +38,16 @@ struct engine {
 	struct ibv_cq *cq;
 	const struct engine_sink *sink;
 	uint32_t active;	/* bumped by each batch that found something */
-	int err;		/* why there is no engine: -errno, 0 while there may be one */
+	struct bg_src news;	/* of the device */
+	int aside;		/* epoll set of sockets that wake us, too; 0: there is none */
 };
 
 extern struct engine engine;
 
 /*
- * Bring up RNIC, channel and CQ.  Idempotent; called by the background thread.
- * Return: 0 or -errno (kept in engine.err).
+ * Bring up RNIC (as config.rnic says; auto is soft), channel and CQ.  Idempotent;
+ * called by the background thread.  Return: 0 or -errno, which may be another
+ * one next time.
  */
 int engine_start(const struct engine_sink *sink);
 
@@ -58,8 +66,33 @@ int engine_poll(void);
 /* The same, waiting for the lock: everything published before is handled. */
 int engine_poll_all(void);
 
-/* The next completion raises an event on the channel; poll once more before sleeping. */
+/*
+ * The next message, bytes or error raises an event on the channel; poll once more
+ * before sleeping.  What was only sent need not: a queue that is full of it is
+ * looked at by whoever finds it so.
+ */
 void engine_arm(void);
+
+/* The same with conn locks held: false where somebody is polling. */
+bool engine_try_arm(void);
+
+/*
+ * A socket on which a peer wakes us who is not given the channel's event.  Each
+ * byte is one event (edge-triggered); they are somebody else's to read.
+ * Background thread.  Return: 0 or -errno.
+ */
+int engine_aside_add(int sock);
+void engine_aside_remove(int sock);
+/* The set as poll() wants it: -1 if there is none. */
+static inline int engine_aside(void)
+{
+	int fd = ld_rlx(&engine.aside);
+
+	return fd > 0 ? fd : -1;
+}
+
+/* Take the events that have woken a sleeper on the channel, or on the set. */
+void engine_drain(void);
 
 /* The child of a fork has no engine. */
 void engine_forget(void);

@@ -12,6 +12,9 @@
  * behind is a sleep without time and a word that is set, so that it ends at
  * once even when they came just before its system call.
  *
+ * Who gets no event fd, or no memory for what it sleeps on, does not lead and
+ * looks every NAP_MS: such a want is not the program's business.
+ *
  * sleep_lock protects the list, the leader and the pool of event fds.
  */
 #define _GNU_SOURCE
@@ -27,6 +30,7 @@
 #include "base/guard.h"
 #include "base/lock.h"
 #include "base/privfd.h"
+#include "base/probe.h"
 #include "base/section.h"
 #include "base/sys.h"
 #include "progress/bg.h"
@@ -41,6 +45,7 @@
 #define GAPS_MS		10
 #define POOL		64
 #define STACK_FDS	64
+#define NAP_MS		1
 
 uint32_t wait_sleepers;
 uint32_t guard_inside;
@@ -147,17 +152,22 @@ static int efd_get(void)
 	int fd = npool > 0 ? pool[--npool] : -1;
 	lock_drop(&sleep_lock);
 	if (fd < 0)
-		fd = privfd_adopt((int)sys2(SYS_eventfd2, 0, EFD_NONBLOCK | EFD_CLOEXEC));
+		fd = PRIVFD_NEW(sys2(SYS_eventfd2, 0, EFD_NONBLOCK | EFD_CLOEXEC));
 	return fd;
 }
 
-static void efd_put(int fd)
+static void efd_drain(int fd)
 {
 	uint64_t v;
 
+	sys_read(fd, &v, sizeof(v));
+}
+
+/* Drained, and nobody knows it any more. */
+static void efd_put(int fd)
+{
 	if (fd < 0)
 		return;
-	sys_read(fd, &v, sizeof(v));
 	lock_take(&sleep_lock);
 	if (npool < POOL) {
 		pool[npool++] = fd;
@@ -174,6 +184,7 @@ static void wake(struct wait *w)
 	if (xchg_acqrel(&w->word, 1))
 		return;
 	count(CNT_wakes, 1);
+	probe_1(wake, PROBE_WAKES_THREAD);
 	if (w->efd >= 0)
 		sys_write(w->efd, &one, sizeof(one));
 	else
@@ -216,7 +227,7 @@ static void join(struct wait *w)
 	list_push(&sleepers, &w->node);
 	st_rlx(&wait_sleepers, wait_sleepers + 1);
 	w->joined = true;
-	w->leads = !leader && engine_up();
+	w->leads = !leader && engine_up() && !w->poor;
 	if (w->leads)
 		st_rlx(&leader, w);
 	lock_drop(&sleep_lock);
@@ -257,11 +268,15 @@ static void taken_away(void *arg)
 	st_rlx(&w->word, 1);
 	w->left = (struct timespec){ 0 };
 	leave(w);
+	if (w->efd >= 0)
+		efd_drain(w->efd);
 	efd_put(w->efd);
 	w->efd = -1;
 	unmap_many(w);
 	if (w->leads)
 		bg_unpark();
+	if (w->gone)
+		w->gone(w);
 }
 
 static void cancelled(void *arg)
@@ -279,6 +294,8 @@ static void time_left(struct wait *w)
 	uint64_t now = w->deadline_ns == WAIT_FOREVER ? 0 : clock_ns();
 	uint64_t left = w->deadline_ns > now ? w->deadline_ns - now : 0;
 
+	if (unlikely(w->poor))
+		left = MIN(left, NAP_MS * NS_PER_MS);
 	w->left.tv_sec = (time_t)(left / NS_PER_S);
 	w->left.tv_nsec = (long)(left % NS_PER_S);
 }
@@ -292,8 +309,8 @@ static int asleep(struct wait *w, struct pollfd *p, nfds_t n)
 	section.away_arg = w;
 	fence_signal();
 	section.away = taken_away;
+	pthread_cleanup_push(cancelled, w);	/* the thread may end from here on */
 	uint32_t depth = section_suspend();
-	pthread_cleanup_push(cancelled, w);
 	if (!w->no_cancel)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	if (p)
@@ -302,27 +319,50 @@ static int asleep(struct wait *w, struct pollfd *p, nfds_t n)
 		ret = sys_futex(&w->word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, &w->left);
 	if (!w->no_cancel)
 		pthread_setcanceltype(type, NULL);
-	pthread_cleanup_pop(0);
 	section_resume(depth);
+	pthread_cleanup_pop(0);
 	section.away = NULL;
 	return w->joined ? ret : -EINTR;
+}
+
+/* What asleep() said of a sleep that was cut short. */
+static int slept(const struct wait *w, int ret)
+{
+	if (ret == 0)
+		ret = -ETIMEDOUT;
+	if (ret == -ETIMEDOUT && w->poor && clock_ns() < w->deadline_ns)
+		return 0;
+	return ret < 0 ? ret : 0;
+}
+
+/* On the caller's own list: nobody can wake us. */
+static int sleep_in_place(struct wait *w)
+{
+	w->poor = true;
+	int ret = asleep(w, w->kfds, w->nkfds);
+	w->kready = MAX(ret, 0);
+	for (nfds_t i = 0; ret <= 0 && i < w->nkfds; i++)
+		w->kfds[i].revents = 0;
+	return slept(w, ret);
 }
 
 static int sleep_on_fds(struct wait *w)
 {
 	struct pollfd few[STACK_FDS], *p = few;
-	nfds_t n = 0, off, want = w->nkfds + 2;
+	nfds_t n = 0, off, want = w->nkfds + 3;
 	bool lead = w->leads;
 
 	if (want > STACK_FDS) {
 		w->many_bytes = want * sizeof(*p);
 		p = w->many = sys_map(w->many_bytes, 0);
 		if (!p)
-			return -ENOMEM;
+			return sleep_in_place(w);
 	}
 	p[n++] = (struct pollfd){ w->efd, POLLIN, 0 };
-	if (lead)
-		p[n++] = (struct pollfd){ engine.channel->fd, POLLIN, 0 };
+	if (lead) {
+		p[n++] = (struct pollfd){ ld_rlx(&engine.channel->fd), POLLIN, 0 };
+		p[n++] = (struct pollfd){ engine_aside(), POLLIN, 0 };
+	}
 	off = n;
 	for (nfds_t i = 0; i < w->nkfds; i++)
 		p[n++] = w->kfds[i];
@@ -332,17 +372,20 @@ static int sleep_on_fds(struct wait *w)
 		w->kfds[i].revents = ret > 0 ? p[off + i].revents : 0;
 		w->kready += w->kfds[i].revents != 0;
 	}
-	if (lead && ret > 0 && p[1].revents)
-		engine.rnic->ops->channel_drain(engine.channel);
+	if (lead && ret > 0 && (p[1].revents || p[2].revents)) {
+		guard_enter();	/* pairs with bg_close(): it is the channel, or none */
+		engine_drain();
+		guard_exit();
+	}
 	unmap_many(w);
-	return ret == 0 ? -ETIMEDOUT : ret < 0 ? ret : 0;
+	return slept(w, ret);
 }
 
 static int sleep_on_word(struct wait *w)
 {
 	int ret = asleep(w, NULL, 0);
 
-	return ret == -EAGAIN ? 0 : ret;
+	return ret == -EAGAIN ? 0 : ret < 0 ? slept(w, ret) : ret;
 }
 
 /* One sleep.  Return: 0 look again, -ETIMEDOUT, -EINTR. */
@@ -354,9 +397,10 @@ static int sleep_once(struct wait *w)
 	if (w->leads && w->efd < 0) {	/* a leader is woken by descriptor */
 		leave(w);
 		w->efd = efd_get();
-		if (w->efd < 0)
-			return w->efd;
+		w->poor = w->efd < 0;
 		join(w);
+		if (!w->leads)	/* the background thread may have parked meanwhile */
+			bg_unpark();
 	}
 	if (w->leads) {
 		engine_arm();
@@ -364,17 +408,20 @@ static int sleep_once(struct wait *w)
 	}
 	if (!is_ready(w) && !ld_acq(&w->word)) {
 		count(CNT_sleeps, 1);
-		ret = w->efd >= 0 ? sleep_on_fds(w) : sleep_on_word(w);
+		probe_2(sleep, w->deadline_ns, w->nkfds);
+		ret = w->efd >= 0 || w->nkfds || w->mask ? sleep_on_fds(w) : sleep_on_word(w);
 	}
 	leave(w);
-	if (w->efd >= 0 && ld_acq(&w->word)) {	/* nobody can wake it any more: drain */
-		uint64_t v;
-
-		sys_read(w->efd, &v, sizeof(v));
-	}
+	if (w->efd >= 0 && ld_acq(&w->word))	/* nobody can wake it any more */
+		efd_drain(w->efd);
 	if (w->leads)
 		bg_unpark();
 	return ret;
+}
+
+bool wait_never(struct wait *w)
+{
+	return false;
 }
 
 int wait_run(struct wait *w)
@@ -384,7 +431,7 @@ int wait_run(struct wait *w)
 
 	w->kready = 0;
 	w->efd = -1;
-	w->joined = w->leads = false;
+	w->joined = w->leads = w->poor = false;
 	w->many = NULL;
 	list_init(&w->node);
 	if (is_ready(w))
@@ -396,12 +443,11 @@ int wait_run(struct wait *w)
 		return 0;
 	if (w->nkfds || w->mask) {
 		w->efd = efd_get();
-		if (w->efd < 0)
-			return w->efd;
+		w->poor = w->efd < 0;
 	}
-	if (w->before_sleep)
-		w->before_sleep(w);
 	while (!ret && !w->kready) {
+		if (w->before_sleep)
+			w->before_sleep(w);
 		ret = sleep_once(w);
 		engine_poll();
 		if (is_ready(w)) {
@@ -428,6 +474,16 @@ uint64_t wait_deadline(const struct timespec *timeout)
 	return clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
 }
 
+int wait_shrink(void)
+{
+	lock_take(&sleep_lock);
+	int n = npool;
+	while (npool > 0)
+		privfd_close(pool[--npool]);
+	lock_drop(&sleep_lock);
+	return n;
+}
+
 void wait_forget(void)
 {
 	lock_reset(&sleep_lock);
@@ -435,4 +491,5 @@ void wait_forget(void)
 	leader = NULL;
 	npool = 0;
 	wait_sleepers = 0;
+	guard_inside = 0;
 }

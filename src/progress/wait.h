@@ -35,8 +35,17 @@ struct wait {
 	 */
 	bool (*ready)(struct wait *w);
 	uint64_t deadline_ns;		/* clock_ns(); WAIT_FOREVER */
-	/* Called once, by the waiter, when spinning was in vain; may be NULL. */
+	/*
+	 * Called by the waiter when spinning was in vain, before each sleep: what
+	 * had been asked for may have come, and somebody else taken it.  May be NULL.
+	 */
 	void (*before_sleep)(struct wait *w);
+	/*
+	 * A handler is about to run in the sleep, or the thread ends there: give
+	 * back what the call holds, for it may not return.  If it does, it is as
+	 * one that begins anew.  In a section, no lock held; may be NULL.
+	 */
+	void (*gone)(struct wait *w);
 	struct pollfd *kfds;		/* kernel descriptors to sleep on as well */
 	nfds_t nkfds;
 	const sigset_t *mask;		/* during the sleep only; NULL: leave it alone */
@@ -51,6 +60,7 @@ struct wait {
 	struct list node;
 	uint32_t word;			/* 1: woken */
 	int efd;			/* -1: sleeps on word */
+	bool poor;			/* no descriptor or memory to be had: looks now and then */
 	bool joined, leads;		/* on the list; sleeps on the channel */
 	struct timespec left;		/* of the sleep; set to nothing by a handler */
 	struct pollfd *many;		/* mapped, when they are too many for the stack */
@@ -64,6 +74,9 @@ struct wait {
  * Return: 0 when ready() holds or kready > 0; -ETIMEDOUT; -EINTR.
  */
 int wait_run(struct wait *w);
+
+/* A ready() for who waits for the time, or a signal, alone. */
+bool wait_never(struct wait *w);
 
 /* A deadline from a poll-like timeout (NULL: for ever; nothing: 0), or in ns (0: for ever). */
 uint64_t wait_deadline(const struct timespec *timeout);
@@ -88,6 +101,9 @@ bool wait_has_leader(void);
  * may have missed it and must arm again.
  */
 void wait_nudge_leader(void);
+
+/* Close event descriptors that nobody sleeps on.  Return: how many. */
+int wait_shrink(void);
 
 void wait_forget(void);
 

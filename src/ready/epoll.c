@@ -20,14 +20,18 @@
 #include "progress/wait.h"
 #include "ready/eset.h"
 #include "ready/ready.h"
+#include "sock/act.h"
 #include "sock/bind.h"
 #include "sock/fdtab.h"
+#include "sock/kin.h"
 #include "sock/sock.h"
+#include "sock/unseen.h"
 
 #define KCHECK_MIN_US	32
 #define KCHECK_MAX_US	1024
 #define LOWEST_POINTER	65536	/* below that nothing is ever mapped: EFAULT */
 #define WANTS		16
+#define MISSED_MS	4
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
 
@@ -53,7 +57,7 @@ static int ctl_add(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 		return -EEXIST;
 	e = eset_add(s, c, fd);
 	if (!e)
-		return -ENOMEM;
+		return -ENOBUFS;	/* ours, not the kernel's */
 	e->events = ev->events;
 	eset_data(e, ev->data.u64);
 	int err = eset_sync(e, true);
@@ -69,11 +73,12 @@ static int ctl_mod(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	struct eent *e = eset_find(s, c, fd);
 
 	if (!e)
-		return sys_epoll_ctl(ep, EPOLL_CTL_MOD, fd, ev);
+		return sys_epoll_ctl_asked(ep, EPOLL_CTL_MOD, fd, ev);
 	struct eent old = *e;
 	e->events = ev->events;
 	eset_data(e, ev->data.u64);
 	e->disabled = false;
+	e->hup_at = 0;
 	int err = eset_sync(e, true);
 	if (err) {
 		e->events = old.events;
@@ -119,8 +124,10 @@ static int ctl(struct eset *s, int ep, int op, int fd, struct conn *c, struct ep
 	else if (op == EPOLL_CTL_DEL)
 		err = ctl_del(s, ep, c, fd, ev);
 	else
-		err = sys_epoll_ctl(ep, op, fd, ev);
+		err = sys_epoll_ctl_asked(ep, op, fd, ev);
 	lock_drop(&ready_lock);
+	if (!err && ev && ev->events & OUT_BITS && op != EPOLL_CTL_DEL && conn_tx_on_ring(c))
+		unseen_offer(c);
 	return err;
 }
 
@@ -131,7 +138,7 @@ static int ctl_other(int ep, int op, int fd, struct epoll_event *ev)
 	int err = result(real.epoll_ctl(ep, op, fd, ev));
 
 	if (!err && inner && op == EPOLL_CTL_ADD)
-		eset_foreign(inner);
+		eset_foreign(inner, clock_ns() + ESET_BACK_MS * NS_PER_MS);
 	return err;
 }
 
@@ -139,6 +146,9 @@ int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
 	struct eset *s = fdtab_eset(ep);
 
+	kin_first(fd, CONN_RX);
+	if (s && unlikely(ld_rlx(&s->kin)))
+		eset_kin(s);
 	if (!fdtab_conn(fd) || (ev && (uintptr_t)ev < LOWEST_POINTER))
 		return ctl_other(ep, op, fd, ev);
 	ctl_prepare(s, op, fd, ev);
@@ -149,12 +159,18 @@ int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 		return ctl_other(ep, op, fd, ev);
 	}
 	int err = ctl(s, ep, op, fd, c, ev);
+	if (unlikely(err == -ENOBUFS)) {
+		conn_unlock_both(c);
+		sock_foreign(fd, REASON_NO_MEMORY);
+		return ctl_other(ep, op, fd, ev);
+	}
 	bool keep = !err && op == EPOLL_CTL_ADD && ld_rlx(&s->foreign);
 	if (keep)
 		conn_get(c);
 	conn_unlock_both(c);
 	if (keep) {
 		sock_keep_on_kernel(c, REASON_OPTION);
+		sock_back_until(c, clock_ns() + ESET_BACK_MS * NS_PER_MS);
 		conn_put(c);
 	}
 	if (ld_rlx(&s->nready))
@@ -164,38 +180,95 @@ int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 
 /* --------------------------------------------------------------- wait -- */
 
-/* Conns that a waiter wants room on, to be asked for when the lock is away. */
+/* Conns that something is to be done for when the lock is away. */
 struct wants {
 	struct conn *c[WANTS];
 	int n;
 };
 
-/* What the kernel has to say of an entry that both sides answer: tcp_poll() now. */
-static uint32_t kernel_share(const struct eent *e)
+static void want(struct wants *w, struct conn *c)
+{
+	conn_get(c);
+	w->c[w->n++] = c;
+}
+
+/* For a caller that will not wait: what has come, but for its record, shall be there. */
+static void settle(struct eset *s, int max)
+{
+	struct wants w = { .n = 0 };
+
+	guard_enter();
+	lock_take(&ready_lock);
+	list_for_each(n, &s->ready) {
+		struct eent *e = list_entry(n, struct eent, in_ready);
+
+		if (max-- <= 0 || w.n == WANTS)
+			break;
+		if (unlikely(conn_rx_coming(e->conn) || ld_rlx(&e->conn->tx.state) == PTX_PUMP))
+			want(&w, e->conn);
+	}
+	lock_drop(&ready_lock);
+	guard_exit();
+	for (int i = 0; i < w.n; i++) {
+		tx_settle(w.c[i]);
+		rx_settle(w.c[i]);
+		conn_put(w.c[i]);
+	}
+}
+
+/* Both ways are over: the bits that the kernel was not asked for go with it. */
+static uint32_t with_hup(const struct eent *e, uint32_t m)
+{
+	if (!(m & EPOLLHUP) || e->kevents == e->events)
+		return m;
+	return m | (e->events & (IN_BITS | OUT_BITS) & ~(uint32_t)(EPOLLRDBAND | EPOLLWRBAND));
+}
+
+/*
+ * What the kernel has to say of an entry that both sides answer: tcp_poll() now.
+ * Where all its bits are the ring's, the other half of an end may be the kernel's.
+ */
+static uint32_t kernel_share(struct eent *e, bool end)
 {
 	struct pollfd p = { e->fd, (short)(e->kevents & (IN_BITS | OUT_BITS)), 0 };
 	struct timespec zero = { 0, 0 };
 
-	if (!e->in_kernel || !p.events)
+	if (!e->in_kernel || e->orphan || (!p.events && !end))
 		return 0;
 	if (sys_ppoll(&p, 1, &zero, NULL) <= 0)
 		return 0;
-	uint32_t hup = p.revents & POLLRDHUP && conn_hup_by_kernel(e->conn) ? EPOLLHUP : 0;
-	return ((uint32_t)(uint16_t)p.revents & (e->events | EPOLLERR | EPOLLHUP)) | hup;
+	uint32_t m = (uint16_t)p.revents & (e->events | EPOLLERR | EPOLLHUP);
+	if (p.revents & POLLRDHUP && conn_hup_by_kernel(e->conn))
+		m |= EPOLLHUP;
+	if (m & EPOLLHUP)
+		eset_hup(e);	/* so that the kernel's own event of it is no news */
+	return with_hup(e, m);
+}
+
+/*
+ * In a set that others wait on past us, an edge or a single shot may have been
+ * theirs: of an entry of which the kernel has all bits it alone knows, as of one
+ * that has no number any more.
+ */
+static bool fired_elsewhere(const struct eent *e)
+{
+	bool elsewhere = ld_rlx(&e->set->foreign) && e->events & (EPOLLET | EPOLLONESHOT);
+
+	return unlikely(elsewhere || e->orphan) && e->in_kernel && !(e->events & ~e->kevents & (IN_BITS | OUT_BITS));
 }
 
 /* One entry that has left the ready list; ready_lock held. */
 static uint32_t look(struct eent *e, struct wants *w)
 {
 	struct conn *c = e->conn;
-	uint32_t m = conn_ring_events(c) & (e->events | EPOLLERR | EPOLLHUP);
+	uint32_t all = conn_ring_events(c), m = all & (e->events | EPOLLERR | EPOLLHUP);
 
-	if ((e->events & OUT_BITS) && !(m & OUT_BITS) && conn_tx_on_ring(c)) {
-		conn_get(c);
-		w->c[w->n++] = c;
-	}
+	if ((e->events & OUT_BITS) && !(m & OUT_BITS) && conn_tx_on_ring(c))
+		want(w, c);
+	if (fired_elsewhere(e))
+		return 0;
 	m = eset_report(e, m);
-	return m ? m | kernel_share(e) : 0;
+	return m ? m | kernel_share(e, all & EPOLLRDHUP) : 0;
 }
 
 /* Report from the ready list; what has nothing to say any more leaves it. */
@@ -243,6 +316,12 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 		m = (m & EPOLLRDHUP ? m | EPOLLHUP : m) & (e->events | EPOLLERR | EPOLLHUP);
 	else if (e && m & EPOLLRDHUP && conn_hup_by_kernel(e->conn))
 		m |= EPOLLHUP;
+	if (e)
+		m = with_hup(e, m);
+	if (e && e->events & EPOLLET && m & EPOLLHUP && ld_rlx(&e->conn->ever_bound)) {
+		if (!eset_hup(e) && (!(m & EPOLLERR) || e->told & 1))
+			m = 0;		/* of our own doing: it has been told */
+	}
 	if (e && e->events & EPOLLONESHOT) {
 		if (e->disabled)
 			m = 0;
@@ -252,15 +331,50 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 	return m;
 }
 
+/*
+ * An event of the kernel's on a conn that writes to a ring and reads from the
+ * kernel may be its end: what TCP would say depends on what was left in the ring.
+ */
+static void judge_end(struct eset *s, struct epoll_event *ev)
+{
+	struct conn *c = NULL;
+	bool moved = false;
+
+	lock_take(&ready_lock);
+	struct eent *e = eset_by_data(s, ev->data.u64);
+	if (e && conn_tx_on_ring(e->conn) && !conn_rx_hidden(e->conn)) {
+		c = e->conn;
+		conn_get(c);
+	}
+	lock_drop(&ready_lock);
+	if (!c)
+		return;
+	lock_take(&c->rxl);
+	moved = conn_end_look(c);
+	lock_drop(&c->rxl);
+	lock_take(&ready_lock);
+	e = moved ? eset_by_data(s, ev->data.u64) : NULL;
+	if (e && e->conn == c) {
+		ev->events |= conn_ring_events(c) & (e->events | EPOLLERR | EPOLLHUP);
+		eset_told(e);
+		e->hup_at = 0;		/* this is the telling */
+	}
+	lock_drop(&ready_lock);
+	conn_put(c);
+}
+
 /* Of what the kernel reported: our own momentary entry goes, the rest is looked at. */
 static int filter(struct eset *s, struct epoll_event *ev, int n)
 {
 	int k = 0;
 
 	for (int i = 0; i < n; i++) {
+		if (ld_rlx(&s->nbound) && ev[i].data.ptr != &eset_kick_mark &&
+		    ev[i].events & ~(uint32_t)OUT_BITS)
+			judge_end(s, &ev[i]);
 		uint32_t m = ev[i].events;
 
-		if (ev[i].data.ptr != &eset_kick_mark && ld_rlx(&s->edgy))
+		if (ev[i].data.ptr != &eset_kick_mark && (m & EPOLLHUP || ld_rlx(&s->edgy)))
 			m = kernel_event(s, m, ev[i].data.u64);
 		else if (ev[i].data.ptr == &eset_kick_mark)
 			m = 0;
@@ -308,11 +422,14 @@ static int ask_kernel(struct eset *s, int ep, struct epoll_event *ev, int max)
 struct epoll_waiter {
 	struct wait w;
 	struct eset *s;
+	bool missed;		/* the sleep is short already */
 };
 
 static bool epoll_ready(struct wait *w)
 {
-	return ld_rlx(&container_of(w, struct epoll_waiter, w)->s->nready) != 0;
+	struct epoll_waiter *ew = container_of(w, struct epoll_waiter, w);
+
+	return ld_rlx(&ew->s->nready) != 0 || (ld_rlx(&ew->s->missed) && !ew->missed);
 }
 
 static bool timeout_sane(const struct timespec *timeout)
@@ -328,6 +445,8 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 
 	for (;;) {
 		engine_poll();
+		if (deadline == 0 && ld_rlx(&s->nready))
+			settle(s, max);
 		int n = ld_rlx(&s->nready) ? collect(s, ev, max) : 0;
 		bool due = clock_ticks() - ld_rlx(&s->kchecked) >= ld_rlx(&s->kinterval);
 
@@ -339,15 +458,23 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 			if (k > 0)
 				n = merge(ev, n, k);
 		}
+		if (unlikely(ld_rlx(&s->missed)) && !n)
+			n = eset_missed(s, ev, max);
 		if (n > 0 || deadline == 0)
 			return n;
+		uint64_t until = deadline;
+		if (unlikely(ld_rlx(&s->missed)))
+			until = MIN(until, clock_ns() + MISSED_MS * NS_PER_MS);
 		struct pollfd p = { ep, POLLIN, 0 };
 		struct epoll_waiter ew = {
-			.w = { .ready = epoll_ready, .deadline_ns = deadline, .kfds = &p,
+			.w = { .ready = epoll_ready, .deadline_ns = until, .kfds = &p,
 			       .nkfds = 1, .mask = mask },
 			.s = s,
+			.missed = ld_rlx(&s->missed) != 0,
 		};
 		int err = wait_run(&ew.w);
+		if (unlikely(err == -ETIMEDOUT && until != deadline && clock_ns() < deadline))
+			continue;
 		if (err == -ETIMEDOUT)
 			return 0;
 		if (err)
@@ -386,6 +513,8 @@ int ready_epoll_wait(enum call_id call, int ep, struct epoll_event *ev, int max,
 	if (!s || max <= 0 || (uintptr_t)ev < LOWEST_POINTER || !timeout_sane(timeout))
 		return plain_call(call, ep, ev, max, timeout, mask);
 	uint64_t deadline = wait_deadline(timeout);
+	if (unlikely(ld_rlx(&s->kin)))
+		eset_kin(s);
 	if (unlikely(!ld_rlx(&s->waited)))
 		eset_waited(s);
 	if (!ld_rlx(&s->nbound)) {

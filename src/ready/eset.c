@@ -14,6 +14,7 @@
 #include "sock/calls.h"
 #include "sock/bind.h"
 #include "sock/fdtab.h"
+#include "sock/kin.h"
 
 #define SLAB 64
 #define BUCKETS 1024
@@ -76,18 +77,17 @@ struct eent *eset_find(struct eset *s, struct conn *c, int fd)
 	return NULL;
 }
 
-/* From now on waits on its set are ours. */
-static void entry_bound(struct eent *e)
+/* From now on waits on its set are ours.  Return: false, sleepers could not be told. */
+static bool entry_bound(struct eent *e)
 {
 	struct eset *s = e->set;
 
 	if (e->bound || !ld_rlx(&e->conn->ever_bound))
-		return;
+		return true;
 	e->bound = true;
 	st_rlx(&s->nbound, s->nbound + 1);
 	fence_full();	/* pairs with ready_epoll_wait(): plain, then nbound */
-	if (ld_rlx(&s->plain))
-		eset_kick(s);
+	return !ld_rlx(&s->plain) || eset_kick(s);
 }
 
 struct eent *eset_add(struct eset *s, struct conn *c, int fd)
@@ -104,7 +104,10 @@ struct eent *eset_add(struct eset *s, struct conn *c, int fd)
 	e->fd = fd;
 	list_push(&s->entries, &e->in_set);
 	list_push(&c->eents, &e->in_conn);
-	entry_bound(e);
+	if (!entry_bound(e)) {
+		eset_remove(e);
+		return NULL;
+	}
 	if (s->waited)
 		st_rlx(&c->rx_waited, true);
 	return e;
@@ -154,9 +157,20 @@ void eset_push(struct eent *e, uint32_t news)
 	st_rlx(&e->set->nready, e->set->nready + 1);
 }
 
+static void missed_set(struct eent *e, bool missed)
+{
+	if (e->missed == missed)
+		return;
+	e->missed = missed;
+	st_rlx(&e->set->missed, e->set->missed + (missed ? 1 : -1));
+	if (missed)
+		wait_wake_ready();	/* who sleeps on the set must look by himself */
+}
+
 void eset_remove(struct eent *e)
 {
 	eset_pop(e);
+	missed_set(e, false);
 	list_del(&e->in_conn);
 	list_del(&e->in_set);
 	list_del(&e->in_data);
@@ -165,11 +179,20 @@ void eset_remove(struct eent *e)
 	list_push(&free_ents, &e->in_set);
 }
 
+/* Who asks the set itself is told of an end by the kernel, which has it as well, or soon. */
+static bool end_shown(const struct eent *e)
+{
+	const struct conn *c = e->conn;
+
+	return (e->shown || ld_rlx(&e->set->foreign)) && !conn_rx_on_ring(c) && !ld_rlx(&c->rx.drop) &&
+	       (ld_rlx(&c->rx.eof) || ld_rlx(&c->rx.state) == PRX_ENDED || ld_rlx(&c->rx_shut_out));
+}
+
 static uint32_t kernel_mask(const struct eent *e)
 {
 	uint32_t m = e->events;
 
-	if (conn_rx_hidden(e->conn))
+	if (conn_rx_hidden(e->conn) && !end_shown(e))
 		m &= ~(uint32_t)IN_BITS;
 	if (conn_tx_on_ring(e->conn))
 		m &= ~(uint32_t)OUT_BITS;
@@ -182,7 +205,11 @@ static uint32_t kernel_mask(const struct eent *e)
 
 int eset_sync(struct eent *e, bool force)
 {
-	bool want = !e->disabled && !(conn_rx_on_ring(e->conn) && conn_tx_on_ring(e->conn));
+	const struct conn *c = e->conn;
+	bool over = ld_rlx(&c->rx.state) == PRX_ENDED && (ld_rlx(&c->rx.end_reset) || ld_rlx(&c->reset));
+	bool ring = conn_rx_on_ring(c) && conn_tx_on_ring(c);
+	/* of these we say all, but to one who asks the set itself */
+	bool want = !e->disabled && !ring && (!over || e->shown || ld_rlx(&e->set->foreign));
 	struct epoll_event ev = { .events = kernel_mask(e), .data.u64 = e->data };
 	int op = want ? e->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD : EPOLL_CTL_DEL;
 
@@ -190,23 +217,45 @@ int eset_sync(struct eent *e, bool force)
 		return 0;
 	if (want ? e->in_kernel && !force && ev.events == e->kevents : !e->in_kernel)
 		return 0;
-	int err = sys_epoll_ctl(e->set->fd, op, e->fd, &ev);
+	int err = force ? sys_epoll_ctl_asked(e->set->fd, op, e->fd, &ev)
+			: sys_epoll_ctl(e->set->fd, op, e->fd, &ev);
 	if (!err) {
 		e->in_kernel = want;
 		e->kevents = ev.events;
 	}
-	return err;
+	missed_set(e, err && want && (!force || e->missed));
+	return e->missed ? 0 : err;
 }
 
-/*
- * Bytes that could be read from the ring before its end and that the peer is
- * writing to the kernel socket now.  They do not stop being readable for that.
- */
-static uint64_t rx_on_the_way(const struct conn *c)
+static uint32_t ask_missed(struct eent *e)
 {
-	uint64_t left = ld_rlx(&c->rx.left), drop = ld_rlx(&c->rx.drop);
+	struct pollfd p = { e->fd, (short)(kernel_mask(e) & (IN_BITS | OUT_BITS | EPOLLPRI)), 0 };
+	struct timespec zero = { 0, 0 };
 
-	return ld_rlx(&c->rx.state) == PRX_RAW && left > drop ? left - drop : 0;
+	if (!e->missed || e->disabled)
+		return 0;
+	eset_sync(e, false);
+	if (!e->missed || sys_ppoll(&p, 1, &zero, NULL) <= 0)
+		return 0;
+	return (uint16_t)p.revents & (e->events | EPOLLERR | EPOLLHUP);
+}
+
+int eset_missed(struct eset *s, struct epoll_event *ev, int max)
+{
+	int n = 0;
+
+	lock_take(&ready_lock);
+	list_for_each(i, &s->entries) {
+		struct eent *e = list_entry(i, struct eent, in_set);
+		uint32_t m = n < max ? ask_missed(e) : 0;
+
+		if (!m)
+			continue;
+		ev[n++] = (struct epoll_event){ .events = m, .data.u64 = e->data };
+		e->disabled = e->events & EPOLLONESHOT;
+	}
+	lock_drop(&ready_lock);
+	return n;
 }
 
 uint64_t conn_arrivals(struct conn *c)
@@ -221,9 +270,29 @@ uint64_t conn_arrivals(struct conn *c)
 	else if (rx == PRX_ENDED)
 		n = ld_rlx(&c->rx_given) + ld_rlx(&c->rx.Pb) - ld_rlx(&c->rx.C);
 	else
-		n = ld_rlx(&c->rx_given) + rx_on_the_way(c);
+		n = ld_rlx(&c->rx_given) + conn_rx_on_the_way(c);
 	return n << 3 | (end & EPOLLRDHUP ? 4 : 0) | (end & EPOLLHUP ? 2 : 0) |
 	       (end & EPOLLERR ? 1 : 0);
+}
+
+bool eset_hup(struct eent *e)
+{
+	uint64_t at = (conn_arrivals(e->conn) >> 3) + 1;
+	uint32_t starved = ld_rlx(&e->conn->rx_starved);
+	bool news = e->hup_at != at || e->hup_starved != starved;
+
+	e->hup_at = at;
+	e->hup_starved = starved;
+	return news;
+}
+
+void eset_told(struct eent *e)
+{
+	e->news = 0;
+	e->told = conn_arrivals(e->conn);
+	if (e->told & 2)
+		eset_hup(e);
+	e->dries = ld_rlx(&e->conn->rx_dries);
 }
 
 uint32_t eset_report(struct eent *e, uint32_t m)
@@ -239,8 +308,7 @@ uint32_t eset_report(struct eent *e, uint32_t m)
 	    (!(news & EPOLLIN) || !(m & ~(uint32_t)OUT_BITS) ||
 	     (now == e->told && e->dries == ld_rlx(&e->conn->rx_dries))))
 		return 0;
-	e->told = now;
-	e->dries = ld_rlx(&e->conn->rx_dries);
+	eset_told(e);
 	return m;
 }
 
@@ -250,7 +318,7 @@ static bool rx_end_known(const struct conn *c)
 	const struct slot_shm *words = ld_rlx(&c->rx_words);
 	uint64_t P = ld_rlx(&c->rx.finP);
 
-	if (ld_rlx(&c->rx_shut) || ld_rlx(&c->rx.eof))
+	if (ld_rlx(&c->rx_shut) || ld_rlx(&c->rx.eof) || ld_rlx(&c->rx.state) == PRX_ENDED)
 		return true;
 	return ld_rlx(&c->rx.state) == PRX_ON && words && P != PROTO_NO_FIN &&
 	       P == slot_p_count(ld_acq(&words->p));
@@ -259,17 +327,19 @@ static bool rx_end_known(const struct conn *c)
 /* As tcp_poll() says it; of a direction that is not ours the kernel says it itself. */
 uint32_t conn_ring_events(struct conn *c)
 {
-	bool reset = ld_rlx(&c->rx.state) == PRX_ENDED && ld_rlx(&c->rx.end_reset);
+	bool err = owed_error(&c->owed) != 0;	/* both ways are over then, seen by us or not yet */
+	bool reset = err || ld_rlx(&c->reset) || (ld_rlx(&c->rx_end_ns) && ld_rlx(&c->rx.krst)) ||
+		     (ld_rlx(&c->rx.state) == PRX_ENDED && ld_rlx(&c->rx.end_reset));
 	bool shut = ld_rlx(&c->tx_shut);
 	uint32_t m = 0;
 
-	if (conn_ring_readable(c) || rx_on_the_way(c))
+	if (conn_ring_readable(c) || (conn_rx_on_the_way(c) && !ld_rlx(&c->lowat)))
 		m |= EPOLLIN | EPOLLRDNORM;
 	if (reset || rx_end_known(c))
 		m |= EPOLLIN | EPOLLRDNORM | EPOLLRDHUP | (reset || shut ? EPOLLHUP : 0);
 	if (reset || shut || (conn_tx_on_ring(c) && conn_ring_writable(c)))
 		m |= EPOLLOUT | EPOLLWRNORM;
-	return m | (ld_rlx(&c->rx_err) ? EPOLLERR : 0);
+	return m | (err ? EPOLLERR : 0);
 }
 
 /* ------------------------------------------------------ numbers of a set -- */
@@ -321,6 +391,8 @@ static void on_event(struct conn *c, uint32_t what)
 
 		if (what & EPOLLIN || e->events & OUT_BITS)
 			eset_push(e, what);
+		if (what == NEWS_ALL)
+			e->hup_at = 0;
 	}
 	lock_drop(&ready_lock);
 }
@@ -340,16 +412,17 @@ static void on_moved(struct conn *c)
 }
 
 /* A readable entry of ours gets plain sleepers out; our wait filters it by its data. */
-void eset_kick(struct eset *s)
+bool eset_kick(struct eset *s)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &eset_kick_mark };
 
 	if (s->kicked)
-		return;
+		return true;
 	if (kick_fd < 0)
-		kick_fd = privfd_adopt((int)sys2(SYS_eventfd2, 1, EFD_NONBLOCK | EFD_CLOEXEC));
+		kick_fd = PRIVFD_NEW(sys2(SYS_eventfd2, 1, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (kick_fd >= 0)
 		s->kicked = sys_epoll_ctl(s->fd, EPOLL_CTL_ADD, kick_fd, &ev) == 0;
+	return s->kicked;
 }
 
 void eset_plain_left(struct eset *s)
@@ -369,8 +442,25 @@ void eset_plain_left(struct eset *s)
 static void on_bound(struct conn *c)
 {
 	lock_take(&ready_lock);
+	bool told = true;
 	list_for_each(n, &c->eents)
-		entry_bound(list_entry(n, struct eent, in_conn));
+		told &= entry_bound(list_entry(n, struct eent, in_conn));
+	lock_drop(&ready_lock);
+	if (!told)	/* they sleep on the kernel's socket, and that is where bytes will come */
+		bind_give_up(c, REASON_NO_MEMORY);
+}
+
+static void on_unbound(struct conn *c)
+{
+	lock_take(&ready_lock);
+	list_for_each(n, &c->eents) {
+		struct eent *e = list_entry(n, struct eent, in_conn);
+
+		eset_pop(e);
+		if (e->bound)
+			st_rlx(&e->set->nbound, e->set->nbound - 1);
+		e->bound = false;
+	}
 	lock_drop(&ready_lock);
 }
 
@@ -396,6 +486,7 @@ static struct conn *foreign_next(struct eset *s)
 		if (e->kept)
 			continue;
 		e->kept = true;
+		eset_sync(e, false);
 		c = e->conn;
 		conn_get(c);
 		break;
@@ -404,12 +495,61 @@ static struct conn *foreign_next(struct eset *s)
 	return c;
 }
 
-void eset_foreign(struct eset *s)
+/* The next conn of s that is to be asked for, held; NULL: none. */
+static struct conn *kin_next(struct eset *s)
+{
+	struct conn *c = NULL;
+
+	lock_take(&ready_lock);
+	list_for_each(n, &s->entries) {
+		struct eent *e = list_entry(n, struct eent, in_set);
+
+		if (!(ld_rlx(&e->conn->kin) & CONN_RX))
+			continue;
+		c = e->conn;
+		conn_get(c);
+		break;
+	}
+	lock_drop(&ready_lock);
+	return c;
+}
+
+void eset_kin(struct eset *s)
+{
+	struct conn *c;
+	int err = 0;
+
+	kin_use_set(s);
+	while (!err && (c = kin_next(s)) != NULL) {
+		err = kin_use(c, CONN_RX);
+		conn_put(c);
+	}
+	st_rlx(&s->kin, err != 0);
+}
+
+/* A child waits on the set at this address, says somebody: if it is one. */
+static void set_shared(uint64_t set)
+{
+	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1)) {
+		struct eset *s = fdtab_eset(fd);
+
+		if (s && (uintptr_t)s == set) {
+			eset_foreign(s, 0);
+			return;
+		}
+	}
+}
+
+void eset_foreign(struct eset *s, uint64_t deadline_ns)
 {
 	struct conn *c;
 
+	if (unlikely(ld_rlx(&s->kin)))
+		eset_kin(s);
 	while ((c = foreign_next(s)) != NULL) {
 		sock_keep_on_kernel(c, REASON_OPTION);
+		if (deadline_ns)
+			sock_back_until(c, deadline_ns);
 		conn_put(c);
 	}
 }
@@ -458,9 +598,27 @@ static bool in_set(struct conn *c, int fd, bool orphan)
 		if (e->fd != fd)
 			continue;
 		found = true;
+		if (orphan) {
+			e->shown = true;
+			eset_sync(e, false);
+		}
 		e->orphan |= orphan;
 		e->fd = orphan ? -1 : fd;
 	}
+	lock_drop(&ready_lock);
+	return found;
+}
+
+static int set_holds(int ep, struct conn *c)
+{
+	struct eset *s = fdtab_eset(ep);
+	int found = 0;
+
+	if (!s)
+		return -1;
+	lock_take(&ready_lock);
+	list_for_each(n, &c->eents)
+		found |= list_entry(n, struct eent, in_conn)->set == s;
 	lock_drop(&ready_lock);
 	return found;
 }
@@ -471,14 +629,27 @@ static void on_tracked(void)
 		st_rlx(&ready_in_use, 1);
 }
 
+static int on_shut(void)
+{
+	lock_take(&ready_lock);
+	int n = kick_fd >= 0;
+	privfd_close(kick_fd);
+	kick_fd = -1;
+	lock_drop(&ready_lock);
+	return n;
+}
+
 static const struct conn_watcher watcher = {
 	.event = on_event,
 	.moved = on_moved,
 	.bound = on_bound,
+	.unbound = on_unbound,
 	.none_plain = none_plain,
 	.closed = on_closed,
 	.in_set = in_set,
+	.set_holds = set_holds,
 	.tracked = on_tracked,
+	.shut = on_shut,
 	.set_gone = eset_number_gone,
 	.set_duped = eset_duped,
 };
@@ -510,10 +681,16 @@ static void fork_child(void)
 		if (!s)
 			continue;
 		s->plain = s->nbound = 0;
+		s->kin = true;
 		while (!list_empty(&s->ready))
 			eset_pop(list_entry(s->ready.next, struct eent, in_ready));
-		list_for_each(n, &s->entries)
-			list_entry(n, struct eent, in_set)->bound = false;
+		list_for_each(n, &s->entries) {
+			struct eent *e = list_entry(n, struct eent, in_set);
+
+			/* it will be, when it has been asked for */
+			e->in_kernel |= !e->disabled;
+			e->bound = false;
+		}
 	}
 }
 
@@ -522,6 +699,7 @@ static const struct process_hooks hooks = {
 	.fork_prepare = fork_prepare,
 	.fork_parent = fork_parent,
 	.fork_child = fork_child,
+	.set_shared = set_shared,
 };
 
 void ready_init(void)

@@ -34,12 +34,16 @@ struct eent {
 	uint64_t data;
 	uint32_t news;		/* EPOLLIN, EPOLLOUT: happened since it was last looked at */
 	uint64_t told;		/* conn_arrivals() when IN was last reported */
+	uint64_t hup_at;		/* 1 + arrivals when HUP was told last, 0: never */
+	uint32_t hup_starved;	/* ... and rx_starved */
 	uint32_t dries;		/* ... and rx_dries: what comes after an EAGAIN is news */
 	bool disabled;		/* EPOLLONESHOT has fired */
 	bool bound;		/* counted in the set's nbound */
 	bool kept;		/* its conn was asked back for good: the set is foreign */
+	bool shown;		/* the kernel has to have all of it: about to be orphan */
 	bool orphan;		/* its number was closed while a dup lives: cannot be changed */
 	bool in_kernel;		/* the kernel's set has it: not while both directions are on the ring */
+	bool missed;		/* ... and not when it had no room: counted in the set's missed */
 };
 
 struct eset {
@@ -50,16 +54,18 @@ struct eset {
 	uint32_t nready;
 	uint32_t nbound;	/* entries whose conn is bound: wait in our own wait */
 	uint32_t plain;		/* threads asleep in a plain wait on it */
+	uint32_t missed;	/* entries that the kernel had no room for: they are polled */
 	bool waited;
 	bool edgy;		/* had entries with EPOLLET or EPOLLONESHOT */
 	bool foreign;		/* others look into it: in another set, in poll */
+	bool kin;		/* it was here before a fork, and this is the child */
 	bool kicked;		/* the momentary entry is in */
 	uint64_t kchecked;	/* ticks of the last look at the kernel */
 	uint64_t kinterval;	/* ticks between looks while the ring is busy */
 };
 
 extern struct lock ready_lock;
-#define NEWS_ALL 0xffffffffu
+#define NEWS_ALL CONN_EDGES
 
 extern uint64_t eset_kick_mark;		/* its address is the momentary entry's data */
 
@@ -75,12 +81,22 @@ void eset_push(struct eent *e, uint32_t news);
 void eset_data(struct eent *e, uint64_t data);
 /* The entry that the kernel means by data, NULL if it is none of ours. */
 struct eent *eset_by_data(struct eset *s, uint64_t data);
+/* What has come so far has been told. */
+void eset_told(struct eent *e);
+/*
+ * HUP is told now.  Return: false if it was before, and is no news: nothing has
+ * come since, and the program has not read in vain, as it does where the bytes
+ * before the end, or the end itself, are not yet where a read finds them.
+ */
+bool eset_hup(struct eent *e);
 /* What of the wanted bits m is to be reported now; an edge is reported once. */
 uint32_t eset_report(struct eent *e, uint32_t m);
 /* The program waits on it through us: evidence for the conns in it.  No lock held. */
 void eset_waited(struct eset *s);
-/* Plain sleepers come out and wait in ours. */
-void eset_kick(struct eset *s);
+/* Plain sleepers come out and wait in ours.  Return: false, the kernel has no room for it. */
+bool eset_kick(struct eset *s);
+/* One more try for what the kernel had no room for; what is still out is asked here. No lock held. */
+int eset_missed(struct eset *s, struct epoll_event *ev, int max);
 void eset_pop(struct eent *e);
 
 /*
@@ -93,8 +109,10 @@ int eset_sync(struct eent *e, bool force);
 /*
  * Somebody waits for the set itself (another set, poll): the kernel must know
  * what its conns have to say, so they go back to it for good.  No lock held.
+ * deadline_ns: until then it is waited for, 0: not at all.
  */
-void eset_foreign(struct eset *s);
+#define ESET_BACK_MS	200
+void eset_foreign(struct eset *s, uint64_t deadline_ns);
 
 /*
  * How much has come in so far, and whether an end has: changes with every
@@ -107,6 +125,12 @@ uint32_t conn_ring_events(struct conn *c);
 
 /* A plain sleeper leaves: the momentary entry goes when it was the last. */
 void eset_plain_left(struct eset *s);
+
+/*
+ * In a child, before the first use of a set that is the parent's as well: its
+ * conns go back to the kernel, there and for good.  No lock held.
+ */
+void eset_kin(struct eset *s);
 
 void eset_init(void);
 

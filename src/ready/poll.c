@@ -22,6 +22,8 @@
 #include "sock/act.h"
 #include "sock/bind.h"
 #include "sock/fdtab.h"
+#include "sock/kin.h"
+#include "sock/sock.h"
 
 #define FEW		64
 #define KCHECK_US	50
@@ -83,20 +85,22 @@ static bool bound(int fd)
 {
 	struct conn *c = fdtab_conn(fd);
 
+	kin_first(fd, CONN_RX);	/* lost: the kernel says so */
 	if (c)
 		return ld_acq(&c->ever_bound);
 	struct eset *s = fdtab_eset(fd);
 	if (unlikely(s) && !ld_rlx(&s->foreign))
-		eset_foreign(s);
+		eset_foreign(s, clock_ns() + ESET_BACK_MS * NS_PER_MS);
 	return false;
 }
 
 static bool any_bound(const struct pollfd *fds, nfds_t n)
 {
-	for (nfds_t i = 0; i < n; i++)
-		if (fds[i].fd >= 0 && bound(fds[i].fd))
-			return true;
-	return false;
+	bool any = false;
+
+	for (nfds_t i = 0; i < n; i++)		/* all of them: sets among them are told */
+		any |= fds[i].fd >= 0 && bound(fds[i].fd);
+	return any;
 }
 
 static int plain_poll(enum call_id call, struct pollfd *fds, nfds_t n,
@@ -116,18 +120,30 @@ static int plain_poll(enum call_id call, struct pollfd *fds, nfds_t n,
 
 struct poll_waiter {
 	struct wait w;
+	bool sel;			/* for select(): see told() */
 	const struct pollfd *fds;
 	const struct pollfd *k;		/* what the kernel is asked */
 	nfds_t n;
 };
 
-static short ring_revents(const struct pollfd *p)
+/* What of the bits r is told to who asks for events.  select() has no bits of its own for an end. */
+static short told(short r, short events, bool sel)
+{
+	short m = (short)(events | POLLERR | POLLHUP | POLLNVAL);
+
+	if (sel)
+		m = (short)(events | POLLNVAL | (events & POLLIN ? POLLHUP | POLLERR : 0) |
+			    (events & POLLOUT ? POLLERR : 0));
+	return (short)(r & m);
+}
+
+static short ring_revents(const struct pollfd *p, bool sel)
 {
 	struct conn *c = p->fd >= 0 ? fdtab_conn(p->fd) : NULL;
 
 	if (!c || !ld_rlx(&c->ever_bound))
 		return 0;
-	return (short)(conn_ring_events(c) & ((uint16_t)p->events | POLLERR | POLLHUP));
+	return told((short)conn_ring_events(c), p->events, sel);
 }
 
 /* The bits of p that the kernel answers. */
@@ -139,18 +155,18 @@ static short kernel_part(const struct pollfd *p, const struct conn *c)
 		ev &= (short)~IN_BITS;
 	if (c && conn_tx_on_ring(c))
 		ev &= (short)~OUT_BITS;
-	if (c && conn_hup_by_kernel(c))
-		ev |= POLLRDHUP;
+	if (c && (conn_hup_by_kernel(c) || conn_rx_on_ring(c)))
+		ev |= POLLRDHUP;	/* on a ring: a death, see look_at_ends() */
 	return ev;
 }
 
-static bool any_ready(const struct pollfd *fds, nfds_t n)
+static bool any_ready(const struct pollfd *fds, nfds_t n, bool sel)
 {
 	bool any = false;
 
 	guard_enter();
 	for (nfds_t i = 0; i < n && !any; i++)
-		any = ring_revents(&fds[i]) != 0;
+		any = ring_revents(&fds[i], sel) != 0;
 	guard_exit();
 	return any;
 }
@@ -171,7 +187,7 @@ static bool poll_ready(struct wait *w)
 {
 	struct poll_waiter *pw = container_of(w, struct poll_waiter, w);
 
-	return any_ready(pw->fds, pw->n) || view_stale(pw->k, pw->fds, pw->n);
+	return any_ready(pw->fds, pw->n, pw->sel) || view_stale(pw->k, pw->fds, pw->n);
 }
 
 /*
@@ -188,34 +204,35 @@ static bool kernel_view(struct pollfd *k, const struct pollfd *fds, nfds_t n)
 		if (c && ld_rlx(&c->ever_bound) && !ld_rlx(&c->rx_waited))
 			st_rlx(&c->rx_waited, true);
 		k[i] = (struct pollfd){ fds[i].fd, kernel_part(&fds[i], c), 0 };
-		say |= k[i].fd >= 0 && (!c || k[i].events || !conn_rx_on_ring(c));
+		say |= k[i].fd >= 0 && (!c || k[i].events & ~POLLRDHUP || !conn_rx_on_ring(c));
 	}
 	return say;
 }
 
 /* Both answers together; what was asked on our own account is not told. */
-static short one_report(const struct pollfd *p, const struct pollfd *k)
+static short one_report(const struct pollfd *p, const struct pollfd *k, bool sel)
 {
 	struct conn *c = p->fd >= 0 ? fdtab_conn(p->fd) : NULL;
-	short r = (short)(ring_revents(p) | k->revents);
+	short own = c && conn_rx_hidden(c) ? POLLRDHUP : 0;
+	short r = (short)(ring_revents(p, sel) | (k->revents & ~own));
 
 	if (!c)
-		return r;
+		return sel ? told(r, p->events, sel) : r;
 	if (k->revents & POLLRDHUP && conn_hup_by_kernel(c))
 		r |= POLLHUP;
 	/* both ways are over: the bits that were not asked for go with it */
 	if (k->revents & POLLHUP && k->events != p->events)
-		r |= p->events & (IN_BITS | OUT_BITS) & ~POLLRDBAND;
-	return (short)(r & (p->events | POLLERR | POLLHUP | POLLNVAL));
+		r |= p->events & (IN_BITS | OUT_BITS) & ~(POLLRDBAND | POLLWRBAND);
+	return told(r, p->events, sel);
 }
 
-static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n)
+static int report(struct pollfd *fds, const struct pollfd *k, nfds_t n, bool sel)
 {
 	int count = 0;
 
 	guard_enter();
 	for (nfds_t i = 0; i < n; i++) {
-		fds[i].revents = one_report(&fds[i], &k[i]);
+		fds[i].revents = one_report(&fds[i], &k[i], sel);
 		count += fds[i].revents != 0;
 	}
 	guard_exit();
@@ -247,24 +264,67 @@ static void want_room(struct wait *w)
 	}
 }
 
+static bool unsettled(const struct conn *c, bool sleeps)
+{
+	uint8_t s = ld_rlx(&c->rx.state);
+
+	if (s == PRX_READY || ld_rlx(&c->rx.drop))
+		return true;
+	if (sleeps || s != PRX_ON)
+		return false;
+	guard_enter();
+	bool left = conn_rx_left(c);
+	guard_exit();
+	return left;
+}
+
 /*
  * Between two ways the next byte on the kernel socket decides where a conn's
  * bytes are; the background thread looks, but a program that does not wait may
  * be here first.
  */
-static void settle(const struct pollfd *fds, nfds_t n)
+static void settle(const struct pollfd *fds, nfds_t n, bool sleeps)
 {
 	for (nfds_t i = 0; i < n; i++) {
 		struct conn *c = fds[i].fd >= 0 ? fdtab_conn(fds[i].fd) : NULL;
 
-		if (likely(!c || (ld_rlx(&c->rx.state) != PRX_READY && !ld_rlx(&c->rx.drop))))
+		if (c && unlikely(ld_rlx(&c->tx.state) == PTX_PUMP) && fds[i].events & OUT_BITS)
+			tx_settle(c);
+		if (likely(!c || !unsettled(c, sleeps)))
 			continue;
 		c = conn_lock_rx(fds[i].fd);
-		if (c && c->rx_inside == 0 && !c->closing)
+		if (!c)
+			continue;
+		if (c->rx_inside == 0 && !c->closing)
 			rx_pull(c);
-		if (c)
-			lock_drop(&c->rxl);
+		conn_get(c);
+		lock_drop(&c->rxl);
+		if (!sleeps)
+			rx_settle(c);
+		conn_put(c);
 	}
+}
+
+/*
+ * The kernel tells of an end where the ring has a part in the conn: what TCP
+ * would say depends on what was left in the ring.  Return: true if it moved.
+ */
+static bool look_at_ends(const struct pollfd *k, nfds_t n)
+{
+	bool moved = false;
+
+	for (nfds_t i = 0; i < n; i++) {
+		struct conn *c = k[i].fd >= 0 && k[i].revents & ~OUT_BITS ? fdtab_conn(k[i].fd) : NULL;
+
+		if (likely(!c || !(conn_rx_on_ring(c) || conn_tx_on_ring(c))))
+			continue;
+		c = conn_lock_rx(k[i].fd);
+		if (!c)
+			continue;
+		moved |= conn_end_look(c);
+		lock_drop(&c->rxl);
+	}
+	return moved;
 }
 
 /* No sleep: what there is now.  Return: as poll(). */
@@ -277,13 +337,24 @@ static int ask_kernel(struct pollfd *k, nfds_t n, bool ready, const sigset_t *ma
 	return r < 0 && ready ? 0 : r;
 }
 
+/* The kernel says HUP, which select() was not asked for, and would say so at once again. */
+static int nap(uint64_t deadline, const sigset_t *mask)
+{
+	uint64_t until = MIN(deadline, clock_ns() + NS_PER_MS);
+	struct wait w = { .ready = wait_never, .deadline_ns = until, .mask = mask, .no_spin = true };
+	int err = wait_run(&w);
+
+	return err == -ETIMEDOUT && until < deadline ? 0 : err;
+}
+
 static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t deadline,
-		     const sigset_t *mask)
+		     const sigset_t *mask, bool sel)
 {
 	for (;;) {
 		struct poll_waiter pw = {
 			.w = { .ready = poll_ready, .before_sleep = want_room,
 			       .deadline_ns = deadline, .kfds = k, .nkfds = n, .mask = mask },
+			.sel = sel,
 			.fds = fds,
 			.k = k,
 			.n = n,
@@ -291,23 +362,36 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 		int err = 0;
 
 		engine_poll();
-		settle(fds, n);
+		settle(fds, n, deadline != 0);
 		bool say = kernel_view(k, fds, n);
-		bool ready = any_ready(fds, n);
+		bool ready = any_ready(fds, n, sel);
 		if (deadline == 0 || (ready && (say || kernel_due())))
 			err = ask_kernel(k, n, ready, mask);
 		else if (!ready)
 			err = wait_run(&pw.w);
 		if (err < 0 && err != -ETIMEDOUT)
 			return err;
+		if (err != -ETIMEDOUT && look_at_ends(k, n))
+			continue;
 		if (view_stale(k, fds, n))
 			continue;
 		if (!err && !ready && deadline != 0 && !pw.w.kready)
 			continue;	/* the ring: now the kernel is asked as well */
-		int count = report(fds, k, n);
+		int count = report(fds, k, n, sel);
 		if (count || deadline == 0 || err == -ETIMEDOUT)
 			return count;
+		if (sel && pw.w.kready && (err = nap(deadline, mask)) < 0)
+			return err == -ETIMEDOUT ? 0 : err;
 	}
+}
+
+/* No memory for our kind of wait: the kernel's will do once it has them all. */
+static void back_for_want(int fd)
+{
+	struct conn *c = fd >= 0 ? fdtab_conn(fd) : NULL;
+
+	if (c && ld_rlx(&c->ever_bound))
+		sock_foreign(fd, REASON_NO_MEMORY);
 }
 
 int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -332,10 +416,13 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 	uint64_t deadline = wait_deadline(timeout);
 	if (n > FEW) {
 		k = sys_map(n * sizeof(*k), 0);
-		if (!k)
-			return -ENOMEM;
+		if (!k) {
+			for (nfds_t i = 0; i < n; i++)
+				back_for_want(fds[i].fd);
+			return plain_poll(call, fds, n, timeout, mask);
+		}
 	}
-	int r = ring_poll(fds, k, n, deadline, mask);
+	int r = ring_poll(fds, k, n, deadline, mask, false);
 	if (k != few)
 		sys_unmap(k, n * sizeof(*k));
 	return r;
@@ -465,14 +552,18 @@ int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 	size_t bytes = ((size_t)n + 1) * 2 * sizeof(struct pollfd);
 	if (n > FEW)
 		p = sys_map(bytes, 0);
-	if (!p)
-		return -ENOMEM;
+	if (!p) {
+		for (int fd = 0; fd < n; fd++)
+			if (in(r, fd) || in(w, fd) || in(e, fd))
+				back_for_want(fd);
+		return plain_select(call, n, r, w, e, timeout, mask);
+	}
 	nfds_t k = to_poll(p, n, r, w, e);
 	uint64_t deadline = wait_deadline(timeout);
-	int ret = ring_poll(p, p + n + 1, k, deadline, mask);
+	int ret = ring_poll(p, p + n + 1, k, deadline, mask, true);
 	if (ret >= 0)
 		ret = from_poll(p, k, r, w, e);
-	if (timeout && ret >= 0)
+	if (timeout && (ret >= 0 || ret == -EINTR))
 		time_left(timeout, deadline);
 	if (p != few)
 		sys_unmap(p, bytes);

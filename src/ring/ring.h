@@ -11,26 +11,37 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "base/copy.h"
 #include "base/util.h"
 
 static inline void ring_put(uint8_t *ring, uint64_t mask, uint64_t at, const void *p, size_t n)
 {
 	size_t run = MIN(n, (size_t)(mask + 1 - (at & mask)));
 
-	memcpy(ring + (at & mask), p, run);
+	copy_bytes(ring + (at & mask), p, run);
 	if (unlikely(run < n))
-		memcpy(ring, (const uint8_t *)p + run, n - run);
+		copy_bytes(ring, (const uint8_t *)p + run, n - run);
+}
+
+/* The same, for a reader who shares no cache with us (base/copy.h). */
+static inline void ring_put_past(uint8_t *ring, uint64_t mask, uint64_t at, const void *p,
+				 size_t n)
+{
+	size_t run = MIN(n, (size_t)(mask + 1 - (at & mask)));
+
+	copy_past_caches(ring + (at & mask), p, run);
+	if (unlikely(run < n))
+		copy_past_caches(ring, (const uint8_t *)p + run, n - run);
 }
 
 static inline void ring_get(const uint8_t *ring, uint64_t mask, uint64_t at, void *p, size_t n)
 {
 	size_t run = MIN(n, (size_t)(mask + 1 - (at & mask)));
 
-	memcpy(p, ring + (at & mask), run);
+	copy_bytes(p, ring + (at & mask), run);
 	if (unlikely(run < n))
-		memcpy((uint8_t *)p + run, ring, n - run);
+		copy_bytes((uint8_t *)p + run, ring, n - run);
 }
 
 /* Bytes from position at up to the wrap: what one plain call can take, n at most. */

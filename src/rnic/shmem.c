@@ -8,12 +8,14 @@
 #include <linux/memfd.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "base/privfd.h"
 #include "base/sys.h"
 
+#define SPACE_SHARE 8
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int mmap_raw(size_t bytes, int flags, int fd, void **addr)
@@ -26,9 +28,37 @@ static int mmap_raw(size_t bytes, int flags, int fd, void **addr)
 	return 0;
 }
 
+/* The first number of statm: pages of address space in use; 0: not to be had. */
+static uint64_t pages_in_use(void)
+{
+	int fd = PRIVFD_NEW(sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/statm",
+				 O_RDONLY | O_CLOEXEC, 0));
+	char buf[64];
+	uint64_t n = 0;
+
+	if (fd < 0)
+		return 0;
+	ssize_t len = sys_read(fd, buf, sizeof(buf));
+	for (ssize_t i = 0; i < len && buf[i] >= '0' && buf[i] <= '9'; i++)
+		n = 10 * n + (uint64_t)(buf[i] - '0');
+	privfd_close(fd);
+	return n;
+}
+
+/* A limit of address space is meant for the program: we take a small part of what it has left. */
+static bool space_for(size_t bytes)
+{
+	struct rlimit rl;
+
+	if (sys4(SYS_prlimit64, 0, RLIMIT_AS, 0, &rl) || rl.rlim_cur == RLIM_INFINITY)
+		return true;
+	uint64_t used = pages_in_use() * SHMEM_PAGE;
+	return used && used < rl.rlim_cur && bytes <= (rl.rlim_cur - used) / SPACE_SHARE;
+}
+
 static int map_shared(int fd, size_t bytes, void **addr)
 {
-	int err = mmap_raw(bytes, MAP_SHARED, fd, addr);
+	int err = space_for(bytes) ? mmap_raw(bytes, MAP_SHARED, fd, addr) : -ENOMEM;
 
 	if (err)
 		return err;
@@ -40,7 +70,7 @@ static int map_shared(int fd, size_t bytes, void **addr)
 
 static int memfd_sealed(const char *name, size_t bytes)
 {
-	int fd = (int)sys2(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = PRIVFD_NEW(sys2(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	int err;
 
 	if (fd < 0)
@@ -49,10 +79,10 @@ static int memfd_sealed(const char *name, size_t bytes)
 	if (!err)
 		err = sys_fcntl(fd, F_ADD_SEALS, SEALS);
 	if (err) {
-		sys_close(fd);
+		privfd_close(fd);
 		return err;
 	}
-	return privfd_adopt(fd);
+	return fd;
 }
 
 int shmem_new(const char *name, size_t bytes, void **addr)

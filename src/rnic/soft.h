@@ -20,6 +20,7 @@
 #define SOFT_MAX_QP	4096		/* on one CQ */
 #define SOFT_MAX_SGE	16
 #define SOFT_MAX_INLINE	(1u << 20)
+#define SOFT_FAR_INLINE	256u		/* fault far */
 #define SOFT_MAX_SLAB	(1ull << 40)
 
 /* The channel is an eventfd: the peer has a duplicate to write to. */
@@ -90,6 +91,7 @@ struct soft_qp {
 	uint64_t peer_len;
 	uint32_t peer_rkey, peer_qpn;
 	int peer_event;			/* its channel, or -1 */
+	bool by_socket;			/* ... or a socket to it */
 	struct soft_swr *sq;
 	uint32_t sq_size, sq_head, sq_tail;
 	uint64_t imm_posted;		/* WRITE_WITH_IMMs so far */
@@ -140,9 +142,12 @@ static inline void slot_refresh(struct soft_qp *qp)
 
 /* soft_qp.c */
 struct ibv_qp *soft_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int soft_qp_wake_by(struct ibv_qp *qp, int sock);
 int soft_qp_export(struct ibv_qp *qp, const struct rnic_slab *slab, struct rnic_params *out);
 int soft_qp_connect(struct ibv_qp *qp, const struct rnic_params *peer);
 void *soft_qp_peer_slab(struct ibv_qp *qp, size_t *len, uint32_t *rkey, uint64_t *base);
+int soft_qp_peer_part(struct ibv_qp *qp, size_t off, size_t len, uint32_t rkey);
+int soft_qp_peer_populate(struct ibv_qp *qp, size_t off, size_t len);
 void soft_qp_error(struct ibv_qp *qp);
 bool soft_qp_broken(const struct ibv_qp *qp);
 void soft_qp_free(struct ibv_qp *qp);
@@ -162,5 +167,7 @@ int soft_poll_cq(struct ibv_cq *cq, int num, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* Write to an eventfd. */
 void soft_kick(int fd);
+/* The peer sleeps, or is about to. */
+void soft_wake_peer(const struct soft_qp *qp);
 
 #endif

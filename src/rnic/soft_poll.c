@@ -6,10 +6,12 @@
  * idle QP costs one look at the seq word of its next CQE.
  */
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/counters.h"
+#include "base/probe.h"
 #include "base/sys.h"
 #include "rnic/soft.h"
 
@@ -20,6 +22,18 @@ void soft_kick(int fd)
 	/* EAGAIN: saturated, so the sleeper has been told */
 	if (fd >= 0)
 		sys_write(fd, &one, sizeof(one));
+}
+
+/* Out of line: compilers take a probe for long, and would not inline its caller. */
+__attribute__((noinline, cold)) void soft_wake_peer(const struct soft_qp *qp)
+{
+	/* EAGAIN: it is full, so the peer has been told */
+	if (qp->by_socket)
+		sys_sendto(qp->peer_event, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	else
+		soft_kick(qp->peer_event);
+	count(CNT_wakes, 1);
+	probe_1(wake, PROBE_WAKES_PEER);
 }
 
 static void wc_fill(struct soft_qp *qp, struct ibv_wc *wc, uint64_t wr_id,
@@ -73,11 +87,12 @@ static enum ibv_wc_status cqe_read(struct soft_qp *qp, const struct cqe *c, uint
 	}
 	if (likely(op == CQE_WRITE_IMM)) {
 		/* the caller reads it next: its way here overlaps with our fence */
-		uint64_t off = MIN(ld_rlx(&c->off), qp->in_slab_len);
+		uint64_t slab_len = ld_rlx(&qp->in_slab_len);
+		uint64_t off = MIN(ld_rlx(&c->off), slab_len);
 
-		__builtin_prefetch(qp->in_slab + off);
+		__builtin_prefetch(ld_rlx(&qp->in_slab) + off);
 		wc->opcode = IBV_WC_RECV_RDMA_WITH_IMM;
-		return likely(len <= qp->in_slab_len) ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR;
+		return likely(len <= slab_len) ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR;
 	}
 	if ((op != CQE_SEND && op != CQE_SEND_IMM) || len > LANE_CQE_DATA)
 		return IBV_WC_LOC_QP_OP_ERR;
@@ -159,7 +174,8 @@ static int qp_visit(struct soft_qp *qp, int max, struct ibv_wc *wc, struct soft_
 
 	if (unlikely(qp->sq_head != qp->sq_tail))
 		got = sq_reap(qp, max, wc);
-	if (likely(!qp->lane_done))
+	/* a peer that is connected already may send: not before we are, too */
+	if (likely(!qp->lane_done && (qp->connected || qp->err)))
 		got += lane_take(qp, max - got, wc + got);
 	if (qp->in_head != head) {
 		lane_publish_head(qp);
@@ -177,10 +193,8 @@ static void took_finish(struct soft_qp *took)
 {
 	for (struct soft_qp *qp = took; qp; qp = qp->took_next) {
 		/* pairs with the fence in soft_req_notify_cq() of the producer */
-		if (unlikely(ld_rlx(&qp->in->armed_tx)) && xchg_acqrel(&qp->in->armed_tx, 0)) {
-			soft_kick(qp->peer_event);
-			count(CNT_wakes, 1);
-		}
+		if (unlikely(ld_rlx(&qp->in->armed_tx)) && xchg_acqrel(&qp->in->armed_tx, 0))
+			soft_wake_peer(qp);
 		/* pairs with soft_qp_fail(): it found the lane full; what it
 		 * published before is drained first */
 		if (unlikely(ld_acq(&qp->in->tx_error)) && !qp->err)
@@ -213,6 +227,7 @@ int soft_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	if (got) {
 		cq->armed = false;
 		count(CNT_wc_polled, (uint64_t)got);
+		probe_1(completion, got);
 	}
 	return got;
 }
@@ -228,7 +243,8 @@ int soft_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct soft_cq *cq = to_cq(ibcq);
 	bool kick = false;
 
-	if (!ibcq->channel || solicited_only)
+	/* its own sends raise nothing that the peer's program did not take: all are worth it */
+	if (!ibcq->channel)
 		return EINVAL;
 	cq->armed = true;
 	for (uint32_t i = 0; i < cq->nslots; i++) {

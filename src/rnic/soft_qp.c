@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/config.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/privfd.h"
 #include "base/sys.h"
@@ -96,7 +98,7 @@ struct ibv_qp *soft_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct soft_qp *qp;
 	void *lane = NULL;
 
-	if (!attr_ok(attr))
+	if (!attr_ok(attr) || fault_device())
 		return NULL;
 	qp = qp_alloc(&attr->cap);
 	if (!qp)
@@ -126,20 +128,35 @@ struct ibv_qp *soft_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return &qp->ib;
 }
 
+int soft_qp_wake_by(struct ibv_qp *ibqp, int sock)
+{
+	struct soft_qp *qp = to_qp(ibqp);
+	int fd = privfd_dup(sock);
+
+	if (fd < 0)
+		return fd;
+	qp->peer_event = fd;
+	qp->by_socket = true;
+	return 0;
+}
+
 int soft_qp_export(struct ibv_qp *ibqp, const struct rnic_slab *slab, struct rnic_params *out)
 {
 	struct soft_qp *qp = to_qp(ibqp);
 	struct ibv_comp_channel *ch = qp->cq->ib.channel;
 	const int from[FD_COUNT] = { qp->in_fd, slab->fd, ch ? ch->fd : -1 };
-	struct wire w = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .has_event = ch != NULL,
+	bool event = ch && !qp->by_socket;
+	struct wire w = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .has_event = event,
 			  .qp_num = ibqp->qp_num, .lane_size = qp->in_size, .slab_len = slab->len,
 			  .rkey = slab->rkey, .recv_depth = qp->rq_tail };
 
 	memset(out, 0, sizeof(*out));
+	if (fault_device())
+		return -ENOMEM;
 	memcpy(out->bytes, &w, sizeof(w));
 	out->nbytes = sizeof(w);
-	for (int i = 0; i < (ch ? FD_COUNT : FD_EVENT); i++) {
-		int fd = privfd_adopt(sys_fcntl(from[i], F_DUPFD_CLOEXEC, 0));
+	for (int i = 0; i < (event ? FD_COUNT : FD_EVENT); i++) {
+		int fd = privfd_dup(from[i]);
 
 		if (fd < 0) {
 			while (i-- > 0)
@@ -149,8 +166,9 @@ int soft_qp_export(struct ibv_qp *ibqp, const struct rnic_slab *slab, struct rni
 		}
 		out->fds[out->nfds++] = fd;
 	}
-	qp->in_slab = slab->addr;
-	qp->in_slab_len = slab->len;
+	/* a poll may be at it: no completion comes before the peer has this, or the peer lies */
+	st_rlx(&qp->in_slab, slab->addr);
+	st_rlx(&qp->in_slab_len, slab->len);
 	return 0;
 }
 
@@ -164,15 +182,15 @@ static bool wire_ok(const struct wire *w, const struct rnic_params *p)
 }
 
 /*
- * A write to it must not block us: an eventfd, nonblocking.  (F_GETFL can be
- * changed by the peer later: it could then hang this thread with a saturated
- * eventfd.  It is the one thing in which a peer is trusted; see README.)
+ * A write to it must not block us: an eventfd, nonblocking.  The peer can change
+ * that later, and hang whoever writes or reads; so only the same user's is taken,
+ * who could kill us as well.  See soft_qp_wake_by().
  */
 static bool event_ok(int fd)
 {
 	static const char want[] = "anon_inode:[eventfd]";
-	char path[] = "/proc/self/fd/0000000000", link[32];
-	char *p = path + sizeof("/proc/self/fd/") - 1;
+	char path[] = "/proc/thread-self/fd/0000000000", link[32];
+	char *p = path + sizeof("/proc/thread-self/fd/") - 1;
 	char digits[12];
 	int n = 0, fl = sys_fcntl(fd, F_GETFL, 0);
 	long len;
@@ -212,9 +230,9 @@ static int connect_checked(struct soft_qp *qp, const struct wire *w, const int *
 	int event = -1, err;
 
 	if (w->has_event) {
-		if (!event_ok(fds[FD_EVENT]))
+		if (qp->by_socket || !event_ok(fds[FD_EVENT]))
 			return -EPROTO;
-		event = privfd_adopt(sys_fcntl(fds[FD_EVENT], F_DUPFD_CLOEXEC, 0));
+		event = privfd_dup(fds[FD_EVENT]);
 		if (event < 0)
 			return event;
 	}
@@ -227,9 +245,13 @@ static int connect_checked(struct soft_qp *qp, const struct wire *w, const int *
 	qp->peer_len = w->slab_len;
 	qp->peer_rkey = w->rkey;
 	qp->peer_qpn = w->qp_num;
-	qp->peer_event = event;
+	if (!qp->by_socket)
+		qp->peer_event = event;
 	qp->connected = true;
 	qp->ib.state = IBV_QPS_RTS;
+	/* the event of what waits here may have been taken for nothing */
+	if (qp->cq->ib.channel && lane_peek(qp))
+		soft_kick(qp->cq->ib.channel->fd);
 	return 0;
 }
 
@@ -251,6 +273,8 @@ int soft_qp_connect(struct ibv_qp *ibqp, const struct rnic_params *peer)
 	memcpy(&w, peer->bytes, sizeof(w));
 	if (qp->connected || qp->err)
 		err = -EISCONN;
+	else if (fault_device())
+		err = -ENOMEM;
 	else if (!wire_ok(&w, peer))
 		err = -EPROTO;
 	else
@@ -269,7 +293,26 @@ void *soft_qp_peer_slab(struct ibv_qp *ibqp, size_t *len, uint32_t *rkey, uint64
 	*len = qp->peer_len;
 	*rkey = qp->peer_rkey;
 	*base = 0;
-	return qp->peer;
+	return config.fault.far ? NULL : qp->peer;
+}
+
+/* It is mapped whole, and has one key. */
+int soft_qp_peer_part(struct ibv_qp *ibqp, size_t off, size_t len, uint32_t rkey)
+{
+	const struct soft_qp *qp = to_qp(ibqp);
+
+	return off > qp->peer_len || len > qp->peer_len - off || rkey != qp->peer_rkey ? -EPROTO : 0;
+}
+
+int soft_qp_peer_populate(struct ibv_qp *ibqp, size_t off, size_t len)
+{
+	struct soft_qp *qp = to_qp(ibqp);
+
+	if (fault_device())
+		return -ENOMEM;
+	if (off > qp->peer_len || len > qp->peer_len - off)
+		return -EINVAL;
+	return sys_populate(qp->peer + off, len);
 }
 
 bool soft_out_head(struct soft_qp *qp)
@@ -299,7 +342,8 @@ static void error_tell_peer(struct soft_qp *qp)
 		/* pairs with lane_take(): the fields above */
 		st_rel(&c->seq, qp->out_tail + 1);
 	}
-	soft_kick(qp->peer_event);
+	if (qp->peer_event >= 0)
+		soft_wake_peer(qp);
 }
 
 void soft_qp_fail(struct soft_qp *qp, bool trust_lane)

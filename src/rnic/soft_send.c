@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/copy.h"
 #include "base/counters.h"
+#include "base/fault.h"
+#include "base/probe.h"
 #include "base/sys.h"
 #include "rnic/soft.h"
 
@@ -82,8 +85,10 @@ static void gather_copy(uint8_t *dst, const struct ibv_send_wr *wr)
 		uint32_t n = wr->sg_list[i].length;
 
 		/* the upper layer's transmit ring may be the mapped slab itself */
-		if (n && src != dst)
+		if ((uintptr_t)dst - (uintptr_t)src < n || (uintptr_t)src - (uintptr_t)dst < n)
 			memmove(dst, src, n);
+		else if (n)
+			copy_bytes(dst, src, n);
 		dst += n;
 	}
 }
@@ -179,10 +184,8 @@ static void doorbell(struct soft_qp *qp)
 		return;
 	/* pairs with the fence in soft_req_notify_cq(): it sees our CQE, or we its flag */
 	fence_full();
-	if (unlikely(ld_rlx(&qp->out->armed_rx)) && xchg_acqrel(&qp->out->armed_rx, 0)) {
-		soft_kick(qp->peer_event);
-		count(CNT_wakes, 1);
-	}
+	if (unlikely(ld_rlx(&qp->out->armed_rx)) && xchg_acqrel(&qp->out->armed_rx, 0))
+		soft_wake_peer(qp);
 }
 
 /* Somebody sleeps on our own CQ: what was just posted must wake him when done. */
@@ -201,9 +204,11 @@ int soft_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 {
 	struct soft_qp *qp = to_qp(ibqp);
 	uint32_t posted = 0, signaled = 0, tail = qp->out_tail;
-	int err = 0;
+	int err = fault_device() ? ENOMEM : 0;
 
-	for (; wr; wr = wr->next, posted++) {
+	if (unlikely(err))
+		*bad = wr;
+	for (; wr && !err; wr = wr->next, posted++) {
 		bool sig = qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
 
 		if (unlikely(!qp->connected || qp->err))
@@ -216,6 +221,7 @@ int soft_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 		}
 		signaled += sig;
 	}
+	probe_2(post, ibqp->qp_num, posted);	/* here: further down it costs more than its nop */
 	if (qp->out_tail != tail)
 		doorbell(qp);
 	count(CNT_wr_posted, posted);
@@ -231,9 +237,11 @@ int soft_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 int soft_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct soft_qp *qp = to_qp(ibqp);
-	int err = 0;
+	int err = fault_device() ? ENOMEM : 0;
 
-	for (; wr; wr = wr->next) {
+	if (unlikely(err))
+		*bad = wr;
+	for (; wr && !err; wr = wr->next) {
 		struct soft_rwr *r = &qp->rq[qp->rq_tail & (qp->rq_size - 1)];
 
 		err = wr->num_sge < 0 || wr->num_sge > 1 ? EINVAL :

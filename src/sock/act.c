@@ -20,16 +20,25 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "progress/bg.h"
 #include "progress/wait.h"
 #include "ring/ring.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 #include "sock/io.h"
+#include "sock/kin.h"
+#include "sock/show.h"
+
+#define SETTLE_MS	50	/* the peer's background thread has run, on a full machine too */
+#define SETTLE_YIELD_US	300	/* ... which wants the CPU that we have, after a while */
+#define WATCH_RETRY_MS	4
 
 const struct conn_watcher *conn_watcher;
 
 void conn_send(struct conn *c, enum wire_type type, uint16_t epoch, uint64_t a, uint8_t flags)
 {
-	log_trace("fd %d sends type %u epoch %u a %llu", c->fd, type, epoch, (unsigned long long)a);
+	log_trace("fd %d sends %s epoch %u a %llu", c->fd, wire_name(type), epoch,
+		  (unsigned long long)a);
 	if (c->link)
 		link_send(c->link, &(struct wire_msg){ .type = type, .slot = c->peer_slot,
 						       .epoch = epoch, .flags = flags, .a = a });
@@ -40,18 +49,30 @@ int conn_kernel_state(const struct conn *c)
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 
-	return sys_getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? TCP_CLOSE
-									  : info.tcpi_state;
+	return sys_getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? 0 : info.tcpi_state;
 }
 
 /*
  * A call of ours took the socket's error away from the program: it is kept
- * for its next read, write or SO_ERROR.  EPIPE is no error of the socket's.
+ * for its next read, write or SO_ERROR.  EPIPE is the socket's error too, of a
+ * reset behind the peer's FIN; it is none after an own SHUT_WR.  Once the
+ * program has been told, neither is news: we may have known before the kernel,
+ * or been told by it behind our back.
  */
-static void conn_error_took(struct conn *c, int err)
+void conn_error_took(struct conn *c, int err)
 {
-	if (err != EPIPE && err != ENOTCONN && !c->closing)
-		st_rel(&c->rx_err, err);
+	if (err == ENOTCONN || c->closing || ld_rlx(&c->reset) || (err == EPIPE && c->tx_fin_out))
+		return;
+	owed_add(&c->owed, err);
+}
+
+/* The kernel says FIN, or nothing yet, where TCP would have said RST. */
+static void conn_reset(struct conn *c)
+{
+	if (c->closing || ld_rlx(&c->reset))
+		return;
+	owed_add(&c->owed, ECONNRESET);
+	st_rel(&c->reset, true);
 }
 
 static void follow_tx(struct conn *c)
@@ -61,6 +82,7 @@ static void follow_tx(struct conn *c)
 	if (on == c->reg_tx)
 		return;
 	c->reg_tx = on;
+	show_tx(c);
 	conn_watcher->moved(c);
 	wait_wake_ready();	/* who asks the kernel must ask it anew */
 }
@@ -72,6 +94,7 @@ static void follow_rx(struct conn *c)
 	if (how == c->reg_rx)
 		return;
 	c->reg_rx = how;
+	show_rx(c);
 	conn_watcher->moved(c);
 	wait_wake_ready();
 }
@@ -139,6 +162,7 @@ static uint32_t pump(struct conn *c)
 	uint64_t mask = (1ull << c->tx_wlog) - 1, from, left;
 	uint32_t acts = 0;
 
+	nodelay_begin(c);	/* on TCP they would have gone long ago, and no record before them */
 	while ((left = ptx_pump(&c->tx, &from)) > 0) {
 		size_t run = ring_run(mask, from, left);
 		ssize_t n = sys_sendto(c->fd, c->tx_ring + (from & mask), run,
@@ -159,6 +183,7 @@ static uint32_t pump(struct conn *c)
 		}
 		acts |= ptx_pumped(&c->tx, (uint64_t)n);
 	}
+	nodelay_end(c);
 	return acts;
 }
 
@@ -166,7 +191,7 @@ static void tx_act_link(struct conn *c, uint32_t acts)
 {
 	if (acts & PA_SEND_SWITCH)
 		conn_send(c, WIRE_SWITCH, c->tx.e, c->tx.N, c->tx.b0);
-	if (acts & PA_SEND_FIN)
+	if ((acts & PA_SEND_FIN) && (!conn_tx_far(c) || conn_far_fin(c)))
 		conn_send(c, WIRE_FIN, c->tx.e, c->tx.P, 0);
 	if (acts & PA_SEND_UNBIND)
 		conn_send(c, WIRE_UNBIND, c->tx.e, 0, 0);
@@ -184,14 +209,21 @@ void tx_act(struct conn *c, uint32_t acts)
 		follow_tx(c);
 		if ((acts & PA_SLOT) && c->tx_words)
 			slot_state_set(c->tx_words, ptx_slot_state(&c->tx));
-		if (acts & PA_SEND_SWITCH)
+		if (acts & PA_ARM_LINGER)
+			conn_far_linger_arm(c);
+		if (acts & PA_SEND_SWITCH) {
+			bg_expect();	/* the reader has nothing until our record is out */
 			tx_act_link(c, PA_SEND_SWITCH);
+		}
 		if (acts & PA_WRITE_RECORD)
 			more |= write_record(c);
+		if (acts & PA_RESTORE_LINGER)
+			conn_far_linger_restore(c);
 		if (acts & PA_PUMP)
 			more |= pump(c);
 		tx_act_link(c, acts & ~(uint32_t)PA_SEND_SWITCH);
 		if (acts & PA_SHUT_WR) {
+			conn_end_say(c, SLOT_END_FIN);
 			sys_shutdown(c->fd, SHUT_WR);
 			c->tx_fin_out = true;
 		}
@@ -207,17 +239,35 @@ void tx_act(struct conn *c, uint32_t acts)
 	}
 }
 
+/* txl held; what the peer sent before its end may lie unread in the kernel. */
+static void reader_gone(struct conn *c)
+{
+	int state = conn_kernel_state(c);
+
+	if (state == TCP_CLOSE)
+		tx_dead(c, false);
+	else if (state == TCP_CLOSE_WAIT && c->rx_words && !rx_half_closed(c) &&
+		 c->tx.state != PTX_PUMP)
+		tx_dead(c, tx_left_unread(c));
+}
+
 void tx_retreat(struct conn *c, enum reason why)
 {
 	uint8_t before = c->tx.state;
 
 	if (before != PTX_SWITCHING && before != PTX_ON)
 		return;
+	/* a record to nobody would earn a RST that TCP would not have given */
+	if (!c->closing)
+		reader_gone(c);
+	if (c->tx.state != before)
+		return;
 	/* what the reader has taken need not be sent again */
 	if (c->tx_words)
 		tx_credit(c);
 	count(CNT_retreats, 1);
 	count_reason(why);
+	show_retreat(c, why);
 	log_debug("fd %d tx retreat: %s", c->fd, reason_name(why));
 	tx_act(c, ptx_retreat(&c->tx) | PA_WAKE);
 }
@@ -265,12 +315,16 @@ static void rx_act_other(struct conn *c, uint32_t acts, uint16_t other)
 	if (acts & PA_ASK_TX)
 		tx_act(c, ptx_request(&c->tx, c->rx.e));
 	if (acts & PA_RETREAT_TX) {
-		bool on = c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON;
+		bool on = conn_tx_in_ring(c);
+
+		if (on && c->tx_words)
+			tx_credit(c);	/* what the reader has taken need not be sent again */
 		uint32_t a = ptx_on_request(&c->tx, other);
 
 		if (on && a) {
 			count(CNT_retreats, 1);
 			count_reason(REASON_PEER_ASKED);
+			show_retreat(c, REASON_PEER_ASKED);
 		}
 		tx_act(c, a);
 	}
@@ -292,16 +346,32 @@ static void rx_broken(struct conn *c, uint32_t acts)
 	if (c->link)
 		link_kill(c->link);
 	if (acts & PA_RESET)
-		st_rel(&c->rx_err, ECONNRESET);
+		owed_add(&c->owed, ECONNRESET);
+}
+
+/* The kernel has queued what it would have answered by a reset, had it known. */
+static void shut_reset(struct conn *c)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	owed_add(&c->owed, ECONNRESET);
+	sys3(SYS_connect, c->fd, &none, sizeof(none));
 }
 
 /* shutdown(SHUT_RD) waits until the kernel's queue holds nothing of ours any more. */
 static void rx_shut_late(struct conn *c)
 {
-	if (c->rx_shut && !c->rx_shut_out && c->rx.state == PRX_RAW && !c->rx.drop && c->fd >= 0) {
-		c->rx_shut_out = true;
-		sys_shutdown(c->fd, SHUT_RD);
-	}
+	int queued = 0;
+
+	if (!c->rx_shut || c->rx_shut_out || c->rx.state != PRX_RAW || c->rx.drop || c->fd < 0)
+		return;
+	if (!c->rx_shut_clean && rx_shut_waits(c))
+		return;		/* those came before: the kernel would reset for them */
+	st_rlx(&c->rx_shut_out, true);
+	sys_shutdown(c->fd, SHUT_RD);
+	conn_watcher->moved(c);
+	if (c->rx_shut_clean && (c->rx.left || (!sys_ioctl(c->fd, FIONREAD, &queued) && queued)))
+		shut_reset(c);
 }
 
 static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
@@ -340,14 +410,22 @@ void rx_act(struct conn *c, uint32_t acts)
 	rx_act_with(c, acts, 0);
 }
 
-/* Did the peer leave ring bytes of ours unread?  rxl may be the lock that is held. */
+static uint64_t peer_consumed(const struct conn *c)
+{
+	uint64_t w = ld_acq(&c->tx_words->credit);	/* pairs with rx_publish_credit() */
+
+	return credit_epoch(w) == ld_rlx(&c->tx.e) ? credit_count(w) : 0;
+}
+
+/* txl held.  Of what is on its way back to the kernel, the kernel says it. */
 bool tx_left_unread(struct conn *c)
 {
 	uint64_t P = ld_rlx(&c->tx.P);
+	uint8_t s = ld_rlx(&c->tx.state);
 
-	return c->tx_words && ld_rlx(&c->tx.state) != PTX_RAW && P > 0 &&
-	       credit_epoch(ld_acq(&c->tx_words->credit)) == ld_rlx(&c->tx.e) &&
-	       credit_count(ld_acq(&c->tx_words->credit)) < P;
+	if (!c->tx_words || !P || (s == PTX_PUMP && !c->tx.rec_pend))
+		return false;
+	return s != PTX_RAW && s != PTX_QUIET && peer_consumed(c) < P;
 }
 
 /*
@@ -358,19 +436,94 @@ bool tx_left_unread(struct conn *c)
 static void peer_dead(struct conn *c, bool reset)
 {
 	lock_take(&c->txl);
+	st_rlx(&c->tx_granted, false);
 	tx_dead(c, reset);
 	lock_drop(&c->txl);
 }
 
 void tx_dead(struct conn *c, bool reset)
 {
+	/* kept bytes that nobody reads earn the RST as they would on TCP */
+	if (c->tx.state == PTX_PUMP && !reset && c->tx_words && peer_consumed(c) < c->tx.P)
+		return;
+	if (reset)
+		conn_reset(c);
 	st_rlx(&c->tx_stuck, false);
 	tx_act(c, ptx_dead(&c->tx) | PA_WAKE);
 	if (!reset || c->closing)
 		return;
-	st_rel(&c->rx_err, ECONNRESET);
-	sys_shutdown(c->fd, SHUT_RDWR);
+	/* bytes on their way would meet a closed end, and RST */
+	sys_shutdown(c->fd, conn_kernel_state(c) == TCP_CLOSE_WAIT ? SHUT_RDWR : SHUT_WR);
 	c->tx_fin_out = true;
+}
+
+void conn_end_say(struct conn *c, enum slot_end end)
+{
+	if (c->tx_words && !conn_tx_far(c))
+		slot_end_set(c->tx_words, end);
+}
+
+/*
+ * The kernel's FIN has come: is it that of a program that reads on?  Where no
+ * memory is shared it may be: CLOSING or the end of the link says when not.
+ */
+bool rx_half_closed(const struct conn *c)
+{
+	return c->rx_words && (conn_rx_far(c) || slot_half_closed(c->rx_words));
+}
+
+/*
+ * far: what the peer had posted before its kernel socket ended may be on its
+ * way.  Its RESET or the end of the link comes behind all of that, and is the
+ * time to judge; so is RX_END_MS.  Return: true, not now.
+ */
+static bool rx_end_waits(struct conn *c, int err)
+{
+	if (c->rx.state != PRX_ON || !c->rx.link_up || c->closing || c->rx_end_due ||
+	    ld_acq(&c->peer_gone) || c->rx.finP == c->rx.Pb)
+		return false;	/* pairs with to_tx(): its last bytes are in P */
+	if (!c->rx_end_ns) {
+		st_rlx(&c->rx_end_ns, clock_ns());
+		conn_todo(c, JOB_TIMER | JOB_WATCH);
+	}
+	if (err)
+		conn_error_took(c, err);
+	return true;
+}
+
+void rx_end_now(struct conn *c)
+{
+	if (!c->rx_end_ns || c->rx_end_due)
+		return;
+	st_rlx(&c->rx_end_due, true);
+	rx_kernel_end(c, 0);
+}
+
+/* The window of an epoch that may never have been noted here. */
+static void rx_last_window(struct conn *c)
+{
+	unsigned int wlog = slot_p_window_log2(ld_acq(&c->rx_words->p));
+
+	if (wlog >= 48 || 1ull << wlog > c->rx_ring_bytes)
+		return;
+	c->rx_wlog = (uint8_t)wlog;
+	c->rx.window = 1ull << wlog;
+}
+
+bool conn_end_look(struct conn *c)
+{
+	uint8_t rx = c->rx.state, tx = ld_rlx(&c->tx.state);
+
+	if (c->closing || c->fd < 0 || c->rx_inside)
+		return false;
+	if (conn_rx_on_ring(c))
+		rx_pull(c);
+	lock_take(&c->txl);
+	if (conn_tx_on_ring(c))
+		reader_gone(c);
+	bool moved = c->tx.state != tx;
+	lock_drop(&c->txl);
+	return moved || c->rx.state != rx;
 }
 
 void rx_kernel_end(struct conn *c, int err)
@@ -384,16 +537,38 @@ void rx_kernel_end(struct conn *c, int err)
 		prx_on_krst(&c->rx);
 	else
 		prx_on_kfin(&c->rx);
-	if (c->rx_words)
+	if (c->rx_words && conn_rx_far(c)) {
+		if (rx_end_waits(c, err))
+			return;
+		if (c->rx.state == PRX_ON)
+			rx_look(c);
+	}
+	bool shared = c->rx_words && !conn_rx_far(c);
+	if (shared && !c->rx_shut_clean)	/* what came for nobody is not to be read */
 		slot = slot_read(c->rx_words);
 	uint8_t before = c->rx.state;
+	if (err == ECONNRESET && prx_fin_known(&c->rx))
+		err = EPIPE;		/* as TCP has it in CLOSE_WAIT */
+	lock_take(&c->txl);
 	bool unread = tx_left_unread(c);
-	/* an orderly end leaves the ring first */
-	bool crash = before == PRX_ON || (slot.e && slot.state != SLOT_RAW && slot.state != SLOT_BARRED);
+	lock_drop(&c->txl);
+	/* an orderly end leaves the ring first, and half a close says so */
+	bool crash = before == PRX_ON || (c->rx_words && !rx_half_closed(c)) ||
+		     (slot.e && slot.state != SLOT_RAW && slot.state != SLOT_BARRED);
 
-	prx_verdict(&c->rx, c->rx_words ? &slot : NULL, unread);
+	if (slot.e && before != PRX_ON)
+		rx_last_window(c);
+	/* the error first: who sees the end without a lock sees all of it */
 	if (err)
 		conn_error_took(c, err);
+	else if (crash && !reset && unread)
+		conn_reset(c);
+	if (!prx_verdict(&c->rx, shared ? &slot : NULL, unread)) {
+		prx_on_krst(&c->rx);	/* a crash, whatever the link says */
+		prx_verdict(&c->rx, NULL, unread);
+	}
+	if (c->rx.end_reset && !reset)
+		conn_reset(c);
 	if ((reset || crash) && !c->closing) {
 		log_debug("fd %d kernel end in state %u: %s, P %llu C %llu", c->fd, before,
 			  reset ? "reset" : "crash", (unsigned long long)slot.P,
@@ -492,6 +667,104 @@ bool rx_pull(struct conn *c)
 	return moved;
 }
 
+/* The peer has switched, and we do not know it yet or have refused. */
+static bool switch_to_come(const struct conn *c)
+{
+	return c->rx.state == PRX_RAW && c->rx_words && slot_switching(c->rx_words);
+}
+
+/* ... or it knows that we have, and writes to the kernel what it had put into the ring. */
+static bool refused_to_come(const struct conn *c)
+{
+	return c->rx.state == PRX_RAW && c->rx_words && slot_unmet(c->rx_words, c->rx.met);
+}
+
+bool rx_shut_waits(struct conn *c)
+{
+	return rx_more_to_come(c) && !kin_shared(c) && conn_kernel_state(c) != TCP_CLOSE;
+}
+
+uint64_t rx_behind(const struct conn *c)
+{
+	bool raw = c->rx.state == PRX_RAW || c->rx.state == PRX_NOTED;
+
+	if (!raw || !c->rx_words || !slot_switching(c->rx_words))
+		return 0;
+	uint64_t P = slot_p_count(ld_acq(&c->rx_words->p));	/* pairs with slot_publish() */
+
+	return slot_switching(c->rx_words) ? P : 0;
+}
+
+bool rx_more_to_come(const struct conn *c)
+{
+	return conn_rx_on_the_way(c) || switch_to_come(c) || refused_to_come(c);
+}
+
+/* What the peer is in now; a wait is worth it once an epoch. */
+static uint16_t peer_epoch(const struct conn *c)
+{
+	return c->rx_words ? slot_state_epoch(ld_acq(&c->rx_words->state)) : c->rx.e;
+}
+
+/* What is in the ring will come by the kernel: it was asked back. */
+static bool asked_back(const struct conn *c)
+{
+	return c->rx.state == PRX_ON && c->rx.want && conn_ring_readable(c);
+}
+
+/*
+ * Four times the peer's bytes are neither here nor there, while on TCP they would
+ * be readable: from the switch on until the record they lie in the ring and may
+ * not be believed; asked back, they lie there and are not to be taken; of a switch
+ * that was refused, and after RESUME, they are being written to the kernel socket.
+ */
+static bool between(const struct conn *c)
+{
+	int queued = 0;
+
+	if (c->closing || c->rx_inside || c->fd < 0)
+		return false;
+	if (conn_rx_coming(c) || asked_back(c) || switch_to_come(c) || refused_to_come(c))
+		return true;
+	return conn_rx_on_the_way(c) && !sys_ioctl(c->fd, FIONREAD, &queued) && !queued;
+}
+
+static void settle_pause(uint64_t left_ns)
+{
+	if (left_ns > SETTLE_MS * NS_PER_MS - SETTLE_YIELD_US * NS_PER_US)
+		sys0(SYS_sched_yield);
+	else
+		sys_nap(50 * NS_PER_US);
+}
+
+/*
+ * Either lasts microseconds (bg_expect()), so whoever will not wait waits for
+ * that; once an epoch, lest a stopped peer delays us again and again.
+ */
+bool rx_settle(struct conn *c)
+{
+	uint64_t end = 0;
+	bool on = true, moved = false;
+
+	while (engine_poll(), on) {
+		lock_take(&c->rxl);
+		uint8_t before = c->rx.state;
+		uint16_t e = peer_epoch(c);
+		on = between(c) && (end || c->rx_settled != e);
+		if (on) {
+			c->rx_settled = e;
+			end = end ? end : clock_ns() + SETTLE_MS * NS_PER_MS;
+			rx_pull(c);
+		}
+		moved |= c->rx.state != before || (end && !on);
+		on &= !moved && clock_ns() < end;
+		lock_drop(&c->rxl);
+		if (on)
+			settle_pause(end - clock_ns());
+	}
+	return moved;
+}
+
 static uint64_t quiet_left(const struct prx *rx)
 {
 	uint64_t at = rx->pos + rx->have;
@@ -538,13 +811,13 @@ uint32_t conn_watch_wanted(const struct conn *c)
 {
 	uint32_t ev = 0;
 
-	if (ld_rlx(&c->closing))
+	if (ld_rlx(&c->closing) && !c->end_kin)
 		ev = EPOLLIN | EPOLLRDHUP;
 	else if (conn_rx_on_ring(c) || ld_rlx(&c->rx.drop) > 0)
 		ev = EPOLLIN | EPOLLRDHUP;
-	else if (conn_tx_on_ring(c))
-		ev = EPOLLERR;		/* a RST, of which nobody else would hear */
-	if (ld_rlx(&c->rx.state) == PRX_ENDED && !c->closing)
+	else if (conn_tx_on_ring(c))	/* a RST or a death, of which nobody else would hear */
+		ev = EPOLLERR | (ld_rlx(&c->tx.state) == PTX_PUMP || rx_half_closed(c) ? 0 : EPOLLRDHUP);
+	if ((ld_rlx(&c->rx.state) == PRX_ENDED || ld_rlx(&c->rx_end_ns)) && !c->closing)
 		ev = 0;
 	if (ld_rlx(&c->tx_stuck))
 		ev |= EPOLLOUT;
@@ -558,18 +831,20 @@ void conn_watch_update(struct conn *c)
 
 	if (c->watch.fd >= 0 && (c->watch.fd != c->fd || !want)) {
 		bg_unwatch(&c->watch);
-		c->watch.fd = -1;
+		st_rlx(&c->watch.fd, -1);
 		c->watch_events = 0;
 		conn_put(c);
 	}
 	if (!want || want == c->watch_events)
 		return;
 	bool fresh = c->watch.fd < 0;
-	c->watch.fd = c->fd;
+	st_rlx(&c->watch.fd, c->fd);
 	int err = fresh ? bg_watch(&c->watch, want) : bg_modify(&c->watch, want);
 	if (err) {
 		if (fresh)
-			c->watch.fd = -1;
+			st_rlx(&c->watch.fd, -1);
+		c->watch_missed = true;
+		bind_timer_at(c, clock_ns() + WATCH_RETRY_MS * NS_PER_MS);
 		return;
 	}
 	if (fresh)

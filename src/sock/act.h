@@ -10,13 +10,22 @@ void tx_act(struct conn *c, uint32_t acts);
 /* rxl held; takes txl where an order is for the other direction. */
 void rx_act(struct conn *c, uint32_t acts);
 
+/* err was taken off the kernel socket, and no call of the program's returns it.  A lock held. */
+void conn_error_took(struct conn *c, int err);
+
 /* Take the sending direction back to the kernel.  txl held. */
 void tx_retreat(struct conn *c, enum reason why);
-/* Are there ring bytes of ours that the peer has not read?  A lock held. */
+/* Are there ring bytes of ours that the peer has not read?  txl held. */
 bool tx_left_unread(struct conn *c);
 /* The peer's program is no more; reset: TCP would have reset the connection.  txl held. */
 void tx_dead(struct conn *c, bool reset);
-/* tcpi_state; TCP_CLOSE where it cannot be told. */
+/* The kernel's FIN has come: is it that of a program that reads on?  A lock held. */
+bool rx_half_closed(const struct conn *c);
+/* How our kernel socket will end, for the peer, where it sees our words.  A lock held. */
+void conn_end_say(struct conn *c, enum slot_end end);
+/* A system call of ours has met err (positive), which is the program's to know. */
+void conn_error_took(struct conn *c, int err);
+/* tcpi_state; 0 where it cannot be told. */
 int conn_kernel_state(const struct conn *c);
 static inline bool conn_kernel_dead(const struct conn *c)
 {
@@ -31,15 +40,37 @@ void tx_unstick(struct conn *c);
  * rxl held, no thread inside a kernel read.  Return: true if anything moved.
  */
 bool rx_pull(struct conn *c);
+/*
+ * For a caller that will not wait: see to it that what the peer wrote before
+ * now is seen, also where it has just switched.  No lock held, a reference is.
+ * Bounded.  Return: true if the receiving direction has changed its state.
+ */
+bool rx_settle(struct conn *c);
+/* SHUT_RD is the kernel's when the rest has come, but for children, who do not ask us.  rxl held */
+bool rx_shut_waits(struct conn *c);
+/* Bytes that the peer has put into the ring behind those of the kernel.  rxl held */
+uint64_t rx_behind(const struct conn *c);
+/* RAW, but the peer has written, or is writing, more than the kernel has.  rxl held */
+bool rx_more_to_come(const struct conn *c);
 /* After the program's close: take everything off the kernel socket and throw it away.  rxl held. */
 void rx_swallow(struct conn *c);
+/*
+ * The kernel says that its socket may have come to an end.  Where the ring has
+ * a part in it, judge what it was.  rxl held.  Return: true if anything moved.
+ */
+bool conn_end_look(struct conn *c);
 /* The kernel socket has ended: err 0 for FIN, else the error read.  rxl held. */
 void rx_kernel_end(struct conn *c, int err);
+/* far: the end that has been put off, if any, is judged.  rxl held. */
+void rx_end_now(struct conn *c);
 
 /* Send {type, epoch, a} about conn c to its peer.  A lock of c held. */
 void conn_send(struct conn *c, enum wire_type type, uint16_t epoch, uint64_t a, uint8_t flags);
 
-/* The kernel socket is watched by the background thread as the state wants. */
+/*
+ * The kernel socket is watched by the background thread as the state wants, or
+ * looked at every few milliseconds while the kernel has no room for the watch.
+ */
 void conn_watch_update(struct conn *c);
 uint32_t conn_watch_wanted(const struct conn *c);
 

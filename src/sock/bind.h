@@ -7,21 +7,26 @@
 
 /* Once, at start-up. */
 void bind_start(void);
-void bind_conn_init(struct conn *c);
+void bind_conn_init(struct conn *c);	/* work.c */
 
 /* May connections of this process ever attach? */
 bool bind_enabled(void);
 
-/* A conn came out of accept() on listener l; peer as accept() told.  No lock held. */
+/* A conn came out of accept() on listener l; peer as accept() told.  Of conn locks only c's. */
 void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage *peer);
-/* The conn is going away: it cannot be found any more.  Both locks held. */
-void bind_forget(struct conn *c);
+
+/* What conn_todo() asks for.  Background thread, no lock held. */
+void bind_listen(struct conn *l);	/* be found at the port of listener l */
+void bind_meet(struct conn *c);		/* the peer's process, and BIND */
+void conn_grant(struct conn *c);	/* grant.c: if the evidence is there */
 
 /* Never attach this conn again.  A lock held. */
 void bind_give_up(struct conn *c, enum reason why);
 
 /* Back to the kernel for good, both ways, without waiting for it.  No conn lock held. */
 void sock_keep_on_kernel(struct conn *c, enum reason why);
+/* Wait until what it has received is with the kernel again; c held.  Not in the background thread. */
+void sock_back_until(struct conn *c, uint64_t deadline_ns);
 
 /* The slot is no longer needed: release it as soon as both directions are out of it.
  * Background thread, no lock held. */
@@ -34,7 +39,16 @@ void bind_release_try(struct conn *c);
  */
 bool bind_peer_gone(struct conn *c);
 
-/* Background: watch deadlines of c. */
+/* Somebody came for the accepted conn t, and there was no link for him: why. */
+void bind_not_met(const struct meet_tuple *t, enum reason why);
+
+/* c is the kernel's both ways: forget the binding.  Background thread, no lock held. */
+void bind_let_go(struct conn *c);
+
+/* Give up all names.  Background thread. */
+void bind_shut(void);
+
+/* work.c.  Background: watch deadlines of c. */
 void bind_timer_at(struct conn *c, uint64_t at_ns);
 
 /* In a child: everything of the parent's is gone. */
@@ -44,9 +58,11 @@ void bind_forget_all(void);
 void tx_backoff(struct conn *c);
 void tx_credit(struct conn *c);	/* look at the credit word; txl held */
 void tx_credit_came(struct conn *c);
+/* For a caller that will not wait: a retreat under way is over.  No conn lock held. */
+void tx_settle(struct conn *c);
 /* Somebody waits for room who will not write before there is some.  No conn lock held. */
 void tx_want_room(struct conn *c);
-bool tx_stalled(struct conn *c, uint64_t now);
+void tx_stalled(struct conn *c, uint64_t now);
 
 /*
  * end.c: how the program's last close of fd must be carried out; both locks
@@ -59,9 +75,40 @@ bool tx_stalled(struct conn *c, uint64_t now);
 enum end_how { END_PLAIN, END_RESET, END_ORDERLY };
 enum end_how end_take_over(struct conn *c, int fd);
 
+/*
+ * The peer's program hears of the end now.  Both locks held.  Return: true
+ * when the rest of an orderly end has no haste.
+ */
+bool end_tell(struct conn *c);
+
 /* end.c, background thread */
 void end_begin(struct conn *c);
 bool end_step(struct conn *c);	/* true: over, the descriptor is closed */
 extern uint32_t end_pending;
+
+/* Until all of them are over; bounded.  No lock held. */
+void end_wait(uint32_t most_s);
+void end_forget(void);		/* in a child: they are the parent's */
+
+/* A conn that was closed with SO_LINGER, as it was then; ns 0: nothing to wait for. */
+struct lingering {
+	struct conn *c;
+	uint32_t gen;
+	uint64_t ns;
+};
+
+/*
+ * Wait until the peer's kernel has all of it, the end included; a handler or
+ * the time ends the wait, and nothing else changes by that.  No lock held.
+ */
+void end_linger(const struct lingering *l);
+
+/*
+ * The calling thread ends the process.  On TCP the others would not live to
+ * see what that does to their connections, so their calls do not return.
+ */
+void end_process(void);
+bool end_parked(const struct conn *c);	/* is that the case for c and this thread? */
+ssize_t end_park(bool blocking);	/* no lock held; -EAGAIN, or never */
 
 #endif

@@ -22,11 +22,19 @@
 #include "base/sys.h"
 #include "progress/engine.h"
 #include "progress/wait.h"
+#include "sock/accepted.h"
 #include "sock/act.h"
 #include "sock/bind.h"
 #include "sock/calls.h"
+#include "sock/far.h"
 #include "sock/fdtab.h"
+#include "sock/heir.h"
+#include "sock/hurry.h"
 #include "sock/io.h"
+#include "sock/kin.h"
+#include "sock/process.h"
+#include "sock/rule.h"
+#include "sock/show.h"
 #include "sock/sock.h"
 
 static int result(long n)
@@ -91,12 +99,24 @@ ssize_t sock_recvmsg(int fd, struct msghdr *msg, int flags)
 					.cnt = (int)msg->msg_iovlen, .flags = flags, .msg = msg });
 }
 
+/* As in the kernel: recvmmsg() tells the socket's error first, also one that recv() would not. */
+static int pending_error(int fd)
+{
+	int err = 0;
+	socklen_t len = sizeof(err);
+
+	return sock_getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? 0 : -err;
+}
+
 int sock_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
 {
 	uint64_t end = timeout ? clock_ns() + (uint64_t)timeout->tv_sec * NS_PER_S +
 				 (uint64_t)timeout->tv_nsec : 0;
+	int err = flags & MSG_ERRQUEUE ? 0 : pending_error(fd);
 	unsigned i;
 
+	if (err)
+		return err;
 	if (n && io_bad_address(msgs))
 		return -EFAULT;
 	for (i = 0; i < MIN(n, 1024u); i++) {
@@ -201,15 +221,46 @@ static bool raw_ready(struct wait *w)
 		(!r->rx || (!conn_rx_on_ring(r->c) && !ld_rlx(&r->c->rx.drop))));
 }
 
+static void raw_await(struct raw_wait *r)
+{
+	int err = 0;
+
+	while (!raw_ready(&r->w) && (!err || err == -EINTR))
+		err = wait_run(&r->w);
+}
+
+/* RESUME has come, and the bytes behind it are on their way: here nobody spares the wait. */
+static void all_back(struct conn *c)
+{
+	lock_take(&c->rxl);
+	c->rx_settled = 0;
+	lock_drop(&c->rxl);
+	rx_settle(c);
+}
+
+/* c is its parent's, too.  Both locks held, and away during the call. */
+static struct conn *pass_on(struct conn *c, int fd)
+{
+	conn_get(c);
+	conn_unlock_both(c);
+	kin_pass(c);
+	conn_put(c);
+	return conn_lock_both(fd);
+}
+
 void kernel_only(int fd, bool tx, bool rx, enum reason why)
 {
 	struct conn *c = conn_lock_both(fd);
+
+	if (c && unlikely(c->kin_way | c->kin))
+		c = pass_on(c, fd);
 
 	if (!c)
 		return;
 	struct raw_wait r = { .w = { .ready = raw_ready, .no_cancel = true,
 				     .deadline_ns = clock_ns() + 3 * NS_PER_S },
 			      .c = c, .gen = ld_rlx(&c->gen), .tx = tx, .rx = rx };
+	heir_spoil(c);
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, why);
 	if (tx)
@@ -218,12 +269,15 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 	if (rx && c->link)
 		rx_act(c, prx_want(&c->rx));
 	lock_drop(&c->rxl);
-	while (!raw_ready(&r.w) && wait_run(&r.w) == -EINTR)
-		;
+	raw_await(&r);
+	if (rx)
+		all_back(c);
 }
 
 void sock_keep_on_kernel(struct conn *c, enum reason why)
 {
+	if (unlikely(ld_rlx(&c->kin) | ld_rlx(&c->kin_way)))
+		kin_pass(c);
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
 	if (c->meet != MEET_OVER)
@@ -235,9 +289,31 @@ void sock_keep_on_kernel(struct conn *c, enum reason why)
 	lock_drop(&c->rxl);
 }
 
+void sock_back_until(struct conn *c, uint64_t deadline_ns)
+{
+	struct raw_wait r = { .w = { .ready = raw_ready, .no_cancel = true, .deadline_ns = deadline_ns },
+			      .c = c, .gen = ld_rlx(&c->gen), .rx = true };
+
+	raw_await(&r);
+	all_back(c);
+}
+
 void sock_foreign(int fd, enum reason why)
 {
 	kernel_only(fd, true, true, why == REASON_NONE ? REASON_FOREIGN_IO : why);
+}
+
+/* The error that we keep, for who has a byte to send; 0: none. */
+static int splice_error(int pipe, int out, size_t n)
+{
+	int queued = 0;
+	struct conn *c = fdtab_conn(out);
+
+	if (!c || !owed_error(&c->owed) || !n || sys_ioctl(pipe, FIONREAD, &queued) || !queued)
+		return 0;
+	int err = owed_take(&c->owed);
+	/* EPIPE has its signal, which the kernel sends: it has no other error any more */
+	return err == EPIPE ? 0 : -err;
 }
 
 ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, unsigned flags)
@@ -246,8 +322,15 @@ ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, 
 		kernel_only(in, false, true, REASON_OPTION);
 	if (fdtab_tracked(out))
 		kernel_only(out, true, false, REASON_OPTION);
+	int err = splice_error(in, out, n);
+	if (err)
+		return err;
 	ssize_t r = section_away(real.splice(in, inoff, out, outoff, n, flags));
-	return r < 0 ? -errno : r;
+	if (r < 0)
+		return -errno;
+	if (r && fdtab_tracked(in))
+		rx_spliced(in, (size_t)r);
+	return r;
 }
 
 ssize_t sock_tee(int in, int out, size_t n, unsigned flags)
@@ -266,78 +349,16 @@ ssize_t sock_vmsplice(int fd, const struct iovec *iov, size_t cnt, unsigned flag
 
 /* ------------------------------------------------------------- control -- */
 
-/* Nothing of this direction is, or will be, anywhere but in the kernel. */
-static int shutdown_rd(struct conn *c, int fd)
-{
-	bool ring = c->rx.state != PRX_RAW && c->rx.state != PRX_ENDED;
-
-	int err = 0;
-
-	st_rlx(&c->rx_shut, true);
-	if (!ring && !c->rx.drop) {	/* else act.c tells the kernel when RESUME has come */
-		c->rx_shut_out = true;
-		err = sys_shutdown(fd, SHUT_RD);
-	}
-	rx_act(c, PA_WAKE);
-	return err;
-}
-
-static int shutdown_wr(struct conn *c, int fd)
-{
-	bool ring = conn_tx_on_ring(c);
-
-	if (ring && !c->tx_shut) {
-		st_rlx(&c->tx_shut, true);
-		if (c->tx.state == PTX_ON)
-			tx_credit(c);
-		tx_act(c, ptx_shutdown(&c->tx) | PA_WAKE);
-		if (!c->tx_fin_out) {	/* the rest follows once all is read, or soon */
-			if (c->tx.state != PTX_PUMP)
-				conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
-			st_rlx(&c->tx_progress_ns, clock_ns());
-			conn_todo(c, JOB_TIMER);
-		}
-		return 0;
-	}
-	if (ring)
-		return 0;
-	st_rlx(&c->tx_shut, true);
-	ptx_shutdown(&c->tx);	/* what it orders is this: */
-	c->tx_fin_out = true;
-	return sys_shutdown(fd, SHUT_WR);
-}
-
-int sock_shutdown(int fd, int how)
-{
-	struct conn *c = conn_lock_both(fd);
-	int err = 0;
-
-	if (!c || !c->ever_bound || how < SHUT_RD || how > SHUT_RDWR) {
-		if (c)
-			conn_unlock_both(c);
-		return result(section_away(real.shutdown(fd, how)));
-	}
-	if (how != SHUT_RD)
-		err = shutdown_wr(c, fd);
-	if (how != SHUT_WR) {
-		int err2 = shutdown_rd(c, fd);
-
-		err = err ? err : err2;
-	}
-	conn_watcher->moved(c);
-	conn_watcher->event(c, EPOLLIN | EPOLLOUT);
-	conn_unlock_both(c);
-	wait_wake_ready();
-	return err;
-}
-
 int sock_fcntl(int fd, int cmd, long arg)
 {
+	if (cmd == F_SETFL)
+		kin_first(fd, CONN_BOTH);
 	int r = result(section_away(real.fcntl(fd, cmd, arg)));
 	struct conn *c = fdtab_conn(fd);
 
 	if (r < 0 || !c || cmd != F_SETFL)
 		return r;
+	heir_changed(fd);
 	st_rlx(&c->nonblock, (arg & O_NONBLOCK) != 0);
 	if (arg & O_ASYNC)
 		kernel_only(fd, true, true, REASON_OPTION);
@@ -353,11 +374,51 @@ static int ring_queued(struct conn *c)
 	return (int)prx_avail(&c->rx, &from);
 }
 
+/* The conn of fd, where the kernel and the ring have said what there is; rxl taken. */
+static struct conn *lock_settled(int fd)
+{
+	struct conn *c = fdtab_conn(fd);
+
+	if (c && conn_rx_on_ring(c) && conn_rx_far(c))
+		engine_poll();
+	c = conn_lock_rx(fd);
+	if (!c || !c->ever_bound || c->rx_inside || c->closing)
+		return c;
+	rx_pull(c);
+	if (c->rx.state == PRX_ENDED || (c->rx.state == PRX_ON && !c->rx.want))
+		return c;
+	conn_get(c);
+	lock_drop(&c->rxl);
+	rx_settle(c);
+	conn_put(c);
+	return conn_lock_rx(fd);
+}
+
+/* FIONREAD of a conn that is or was bound; rxl held.  Return: bytes, -errno the kernel's own. */
+static int readable_now(struct conn *c, int fd)
+{
+	uint64_t most = INT_MAX, before, behind;
+	int queued = 0;
+
+	if (conn_rx_on_ring(c) || c->rx.state == PRX_ENDED)
+		return ring_queued(c);
+	do {
+		before = rx_behind(c);
+		if (sys_ioctl(fd, FIONREAD, &queued))
+			return -EINVAL;
+		behind = rx_behind(c);
+	} while (behind < before);	/* they have gone to the kernel meanwhile */
+	/* what could be read before does not stop being readable while it is on its way */
+	return (int)MIN(most, MAX((uint64_t)queued + before, conn_rx_on_the_way(c)));
+}
+
 int sock_ioctl(int fd, unsigned long req, void *arg)
 {
 	struct conn *c;
 	int r;
 
+	if (req != FIOCLEX && req != FIONCLEX)
+		kin_first(fd, CONN_BOTH);
 	switch (req) {
 	case SIOCATMARK:		/* what precedes the mark may be ours: records, dropped bytes */
 		c = conn_lock_rx(fd);
@@ -367,17 +428,15 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 			lock_drop(&c->rxl);
 		break;
 	case FIONREAD:
-		c = io_bad_address(arg) ? NULL : conn_lock_rx(fd);
-		if (c && c->ever_bound && !c->rx_inside)
-			rx_pull(c);
-		if (c && (conn_rx_on_ring(c) || c->rx.state == PRX_ENDED)) {
-			*(int *)arg = ring_queued(c);
-			lock_drop(&c->rxl);
-			return 0;
-		}
-		if (c)
-			lock_drop(&c->rxl);
-		break;
+		c = io_bad_address(arg) ? NULL : lock_settled(fd);
+		if (!c)
+			break;
+		r = c->ever_bound ? readable_now(c, fd) : -ENOSYS;
+		lock_drop(&c->rxl);
+		if (r < 0)
+			break;
+		*(int *)arg = r;
+		return 0;
 	case SIOCOUTQ:
 		c = io_bad_address(arg) ? NULL : conn_lock_tx(fd);
 		if (c && conn_tx_on_ring(c) && c->tx.state != PTX_PUMP) {
@@ -385,16 +444,22 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 			lock_drop(&c->txl);
 			return 0;
 		}
+		uint64_t records = c ? c->tx.kc - c->tx.app : 0;	/* behind all of the program's */
 		if (c)
 			lock_drop(&c->txl);
-		break;
+		r = result(section_away(real.ioctl(fd, req, arg)));
+		if (r >= 0 && records)
+			*(int *)arg -= (int)MIN((uint64_t)MAX(*(int *)arg, 0), records);
+		return r;
 	default:
 		break;
 	}
 	r = result(section_away(real.ioctl(fd, req, arg)));
 	c = fdtab_conn(fd);
-	if (r >= 0 && c && req == FIONBIO)
+	if (r >= 0 && c && req == FIONBIO) {
+		heir_changed(fd);
 		st_rlx(&c->nonblock, *(int *)arg != 0);
+	}
 	if (r >= 0 && c && req == FIOASYNC && *(int *)arg)
 		kernel_only(fd, true, true, REASON_OPTION);
 	return r;
@@ -412,9 +477,27 @@ static uint64_t timeval_ns(const void *val, socklen_t len)
 	return (uint64_t)tv.tv_sec * NS_PER_S + (uint64_t)tv.tv_usec * NS_PER_US;
 }
 
+static void note_linger(struct conn *c, const void *val, socklen_t len)
+{
+	struct linger lg = { 0 };
+
+	memcpy(&lg, val, MIN((size_t)len, sizeof(lg)));
+	st_rlx(&c->linger0, lg.l_onoff && lg.l_linger == 0);
+	/* a negative time is for ever, to the kernel */
+	st_rlx(&c->linger_ns, lg.l_onoff ? (uint64_t)(unsigned)lg.l_linger * NS_PER_S : 0);
+}
+
+static bool lowat_above_one(const void *val, socklen_t len)
+{
+	int n = 0;
+
+	if (!io_bad_address(val) && len >= sizeof(n))
+		memcpy(&n, val, sizeof(n));
+	return n > 1 || n < 0;		/* a negative one is as large as can be */
+}
+
 static void note_socket_option(int fd, struct conn *c, int name, const void *val, socklen_t len)
 {
-	struct linger lg;
 	int on = 0;
 
 	memcpy(&on, val, MIN((size_t)len, sizeof(on)));
@@ -426,12 +509,10 @@ static void note_socket_option(int fd, struct conn *c, int name, const void *val
 		st_rlx(&c->sndtimeo_ns, timeval_ns(val, len));
 		break;
 	case SO_LINGER:
-		memcpy(&lg, val, MIN((size_t)len, sizeof(lg)));
-		st_rlx(&c->linger0, lg.l_onoff && lg.l_linger == 0);
+		note_linger(c, val, len);
 		break;
 	case SO_RCVLOWAT:
-		if (on > 1)
-			kernel_only(fd, true, true, REASON_OPTION);
+		st_rlx(&c->lowat, lowat_above_one(val, len));
 		break;
 	case SO_OOBINLINE:
 	case SO_TIMESTAMP_OLD:		/* ancillary data with what is read */
@@ -465,41 +546,83 @@ static bool tcp_option_odd(int name, int on)
 
 int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
+	kin_first(fd, CONN_BOTH);
+	if (level == SOL_SOCKET && name == SO_RCVLOWAT && fdtab_conn(fd) && lowat_above_one(val, len))
+		kernel_only(fd, true, true, REASON_OPTION);	/* first: the kernel would not tell of a record */
 	int r = result(section_away(real.setsockopt(fd, level, name, val, len)));
 	struct conn *c = fdtab_conn(fd);
 	int on = 0;
 
 	if (r < 0 || !c || !val)
 		return r;
+	heir_changed(fd);
 	if (level == SOL_SOCKET) {
 		note_socket_option(fd, c, name, val, len);
+		if (name == SO_LINGER)
+			conn_far_linger_again(c);
 	} else if (level == IPPROTO_TCP) {
 		memcpy(&on, val, MIN((size_t)len, sizeof(on)));
 		if (name == TCP_NODELAY)
 			st_rlx(&c->nodelay, on != 0);
 		else if (name == TCP_CORK)
 			st_rlx(&c->cork, on != 0);
-		else if (tcp_option_odd(name, on))
+		else if (name == TCP_INQ)
+			st_rlx(&c->inq, on != 0);
+		if (tcp_option_odd(name, on))
 			kernel_only(fd, true, true, REASON_OPTION);
 	}
 	return r;
+}
+
+/*
+ * The state that TCP would be in: the ring tells of an end before the kernel
+ * does, and what the peer's ring holds is as good as acked.
+ */
+static uint8_t state_now(const struct conn *c, uint8_t state)
+{
+	bool in = ld_rlx(&c->rx.eof) ||
+		  (ld_rlx(&c->rx.state) == PRX_ON && ld_rlx(&c->rx.finP) != PROTO_NO_FIN);
+	bool out = ld_rlx(&c->tx_shut);
+
+	switch (state) {
+	case TCP_ESTABLISHED:
+		return in && out ? TCP_CLOSE : in ? TCP_CLOSE_WAIT : out ? TCP_FIN_WAIT2 : state;
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+		return in ? TCP_CLOSE : state;
+	case TCP_CLOSE_WAIT:
+		return out ? TCP_LAST_ACK : state;
+	default:
+		return state;
+	}
 }
 
 int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 {
 	struct conn *c = fdtab_conn(fd);
 
-	if (level == SOL_SOCKET && name == SO_ERROR && c && ld_rlx(&c->rx_err) && val && len &&
-	    *len >= sizeof(int)) {
-		int err = conn_error_take(c);
+	if (level == SOL_SOCKET && name == SO_ERROR)
+		kin_first(fd, CONN_BOTH);
+	if (level == SOL_SOCKET && name == SO_ERROR && c && owed_error(&c->owed) && val && len &&
+	    *len <= INT_MAX) {
+		int err = owed_take(&c->owed);
 
-		memcpy(val, &err, sizeof(err));
-		*len = sizeof(err);
+		*len = (socklen_t)MIN((size_t)*len, sizeof(err));	/* a part will do */
+		memcpy(val, &err, *len);
 		return 0;
 	}
 	if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE && c)	/* it reads */
 		kernel_only(fd, true, true, REASON_OPTION);
-	return result(real.getsockopt(fd, level, name, val, len));
+	int r = result(real.getsockopt(fd, level, name, val, len));
+	if (level == SOL_SOCKET && name == SO_LINGER && c && r == 0 && ld_rlx(&c->tx.linger) &&
+	    *len == sizeof(struct linger))
+		*(struct linger *)val = conn_far_linger_shown(c);
+	if (level == IPPROTO_TCP && name == TCP_INFO && c && r == 0 && *len && ld_rlx(&c->ever_bound))
+		*(uint8_t *)val = state_now(c, *(const uint8_t *)val);
+	if (level == SOL_SOCKET && name == SO_ERROR && c && r == 0 && *len == sizeof(int) &&
+	    *(int *)val && !owed_by_kernel(&c->owed) && *(int *)val == ECONNRESET)
+		*(int *)val = 0;
+	return r;
 }
 
 /* ---------------------------------------------------------------- life -- */
@@ -508,6 +631,7 @@ static void establish(struct conn *c, bool active)
 {
 	st_rlx(&c->established, true);
 	st_rlx(&c->active, active);
+	owed_untold(&c->owed);	/* of an earlier try, or life */
 	if (!xchg_acqrel(&c->counted, true))	/* pairs with conn_count_final(), at exit */
 		count(CNT_conns_total, 1);
 }
@@ -550,17 +674,31 @@ int sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (r == 0 || r == -EINPROGRESS) {
 		struct conn *c = conn_lock_both(fd);
 
-		if (c && !c->established)
+		if (c && !c->established) {
+			rule_connected(c, addr, len);
 			establish(c, true);
+			show_both(c);
+			if (unlikely(config.fault.hurry))
+				conn_warm(c);
+		}
 		if (c)
 			conn_unlock_both(c);
 	}
+	if (r == 0)
+		hurry(fd, false);
 	return r;
 }
 
 int sock_listen(int fd, int backlog)
 {
-	return result(real.listen(fd, backlog));
+	int r = result(real.listen(fd, backlog));
+	struct conn *c = r == 0 ? conn_lock_both(fd) : NULL;
+
+	if (c) {
+		show_listening(c);
+		conn_unlock_both(c);
+	}
+	return r;
 }
 
 static struct conn *track(int fd, bool nonblock)
@@ -582,23 +720,33 @@ static struct conn *track(int fd, bool nonblock)
 void sock_created(int fd, int domain, int type, int protocol)
 {
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct conn *c = NULL;
 
 	sock_purge(fd);
 	if ((domain == AF_INET || domain == AF_INET6) && kind == SOCK_STREAM &&
 	    (protocol == 0 || protocol == IPPROTO_TCP))
-		track(fd, type & SOCK_NONBLOCK);
+		c = track(fd, type & SOCK_NONBLOCK);
+	if (c)
+		show_new(c);
 }
 
 int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool is_accept4)
 {
 	struct sockaddr_storage peer = { 0 };
 	socklen_t peerlen = sizeof(peer);
-	int s = section_away(is_accept4
-			     ? real.accept4(fd, (struct sockaddr *)&peer, &peerlen, flags)
-			     : real.accept(fd, (struct sockaddr *)&peer, &peerlen));
+	int s;
 
+	do {
+		s = result(section_away(
+			is_accept4 ? real.accept4(fd, (struct sockaddr *)&peer, &peerlen, flags)
+				   : real.accept(fd, (struct sockaddr *)&peer, &peerlen)));
+	} while (unlikely(s == -EMFILE) && process_make_room());
 	if (s < 0)
-		return -errno;
+		return s;
+	if (unlikely(privfd_moved())) {
+		sock_purge(s);		/* while the number is still ours */
+		privfd_settle(&s, 1, 0);
+	}
 	if (addr && len) {
 		memcpy(addr, &peer, MIN(*len, peerlen));
 		*len = peerlen;
@@ -612,12 +760,16 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 		st_rlx(&c->nodelay, ld_rlx(&l->nodelay));
 		st_rlx(&c->cork, ld_rlx(&l->cork));
 		st_rlx(&c->linger0, ld_rlx(&l->linger0));
+		st_rlx(&c->linger_ns, ld_rlx(&l->linger_ns));
 		st_rlx(&c->rcvtimeo_ns, ld_rlx(&l->rcvtimeo_ns));
 		st_rlx(&c->sndtimeo_ns, ld_rlx(&l->sndtimeo_ns));
 		if (ld_rlx(&l->meet) == MEET_OVER && ld_rlx(&l->why) == REASON_OPTION)
 			bind_give_up(c, REASON_OPTION);
+		rule_accepted(l, c, &peer);
 		establish(c, false);
+		show_new(c);		/* before others can find it */
 		bind_accepted(l, c, &peer);
+		hurry(s, false);
 	}
 	return s;
 }
@@ -627,7 +779,7 @@ static void stop_watch(struct conn *c)
 	if (c->watch.fd < 0)
 		return;
 	bg_unwatch(&c->watch);
-	c->watch.fd = -1;
+	st_rlx(&c->watch.fd, -1);
 	c->watch_events = 0;
 	conn_put(c);
 }
@@ -642,40 +794,45 @@ static bool last_number(struct conn *c, int fd)
 	bool dup = false;
 
 	stop_watch(c);
-	if (ld_acq(&c->sleepers) && (c->fd = privfd_dup(fd)) >= 0) {
+	heir_close(c);
+	if (ld_acq(&c->sleepers) && (c->fd = privfd_dup_surely(fd)) >= 0) {
 		/* as in the kernel: who is in a call stays in it, and the end waits */
 		conn_sleeper_in(c);	/* out in number_gone(): the last one sees deferred */
 		st_rlx(&c->deferred, true);
 		conn_watcher->closed(c);
-		bind_forget(c);
+		accepted_del(c);
 		conn_todo(c, JOB_WATCH);
 		return true;
 	}
 	if (end_take_over(c, fd) == END_ORDERLY) {
-		int hi = privfd_dup(fd);
+		int hi = privfd_dup_surely(fd);
 
 		dup = hi >= 0;
+		if (!dup && c->end_kin)
+			conn_abort(fd);		/* or a child would read what is ours alone */
 		if (!dup)
 			tx_retreat(c, REASON_CLOSE);
 		else
 			add_rlx(&end_pending, 1);
 		conn_watcher->closed(c);
-		c->fd = hi;
+		st_rlx(&c->fd, hi);
 	} else {
 		conn_watcher->closed(c);
-		c->fd = -1;
+		st_rlx(&c->fd, -1);
 	}
-	bind_forget(c);
+	accepted_del(c);
 	st_rlx(&c->closing, true);
 	if (!dup)
-		c->fd = -1;
-	if (c->link)
+		st_rlx(&c->fd, -1);
+	if (dup && !end_tell(c))
 		conn_todo(c, JOB_CLOSE);
+	else if (c->link)
+		conn_todo_soon(c, JOB_CLOSE);
 	return dup;
 }
 
-/* One number of c goes; both locks held and dropped here. */
-static void number_gone(struct conn *c, int fd)
+/* One number of c goes; both locks held and dropped here.  Return: what close() is to wait for. */
+static struct lingering number_gone(struct conn *c, int fd)
 {
 	bool dup = false;
 
@@ -684,21 +841,20 @@ static void number_gone(struct conn *c, int fd)
 		dup = last_number(c, fd);
 	} else if (c->fd == fd) {
 		stop_watch(c);
-		c->fd = other_number(c, fd);
+		st_rlx(&c->fd, other_number(c, fd));
 		conn_todo(c, JOB_WATCH);
 	}
 	bool last = c->nfds == 0, deferred = dup && c->deferred;
+	if (!last || dup)
+		show_both(c);
+	struct lingering l = { c, ld_rlx(&c->gen), dup && !deferred ? ld_rlx(&c->linger_ns) : 0 };
+	c->lingers = l.ns != 0;
 	conn_unlock_both(c);
 	if (deferred)
 		conn_sleeper_out(c);
 	else if (last && !dup)
 		conn_put(c);
-}
-
-int sock_close(int fd)
-{
-	sock_purge(fd);
-	return result(section_away(real.close(fd)));
+	return l;
 }
 
 /*
@@ -722,29 +878,46 @@ static struct conn *leave_in_sets(struct conn *c, int fd)
 	return c;
 }
 
-void sock_purge(int fd)
+static struct lingering purge(int fd)
 {
+	const struct lingering nothing = { 0 };
+
 	if (!fdtab_raw(fd))
-		return;
+		return nothing;
 	struct conn *c = conn_lock_rx(fd);
 	if (!c) {
 		conn_watcher->set_gone(fd);
-		return;
+		return nothing;
 	}
 	if (ld_rlx(&c->ever_ring) && c->nfds == 1) {	/* records are no unread bytes */
 		lock_drop(&c->rxl);
 		engine_poll_all();
 		c = conn_lock_rx(fd);
 		if (!c)
-			return;
+			return nothing;
 		if (c->rx_inside == 0)
 			rx_pull(c);
 	}
 	lock_take(&c->txl);
 	if (c->nfds > 1 && !list_empty(&c->eents))
 		c = leave_in_sets(c, fd);
-	if (c)
-		number_gone(c, fd);
+	return c ? number_gone(c, fd) : nothing;
+}
+
+void sock_purge(int fd)
+{
+	struct lingering l = purge(fd);
+
+	end_linger(&l);
+}
+
+int sock_close(int fd)
+{
+	struct lingering l = purge(fd);
+	int r = result(section_away(real.close(fd)));
+
+	end_linger(&l);		/* as in the kernel: the number is free meanwhile */
+	return r;
 }
 
 void sock_dup_prepare(int newfd)

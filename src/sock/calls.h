@@ -13,6 +13,8 @@ struct process_hooks {
 	void (*fork_prepare)(void);
 	void (*fork_parent)(void);
 	void (*fork_child)(void);
+	/* A child waits on an epoll set of ours, too; its address, unchecked. */
+	void (*set_shared)(uint64_t set);
 };
 extern const struct process_hooks *process_hooks;
 

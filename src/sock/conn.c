@@ -18,22 +18,33 @@
 #include "sock/bind.h"
 #include "sock/calls.h"
 #include "sock/fdtab.h"
+#include "sock/heir.h"
+#include "sock/kin.h"
+#include "sock/show.h"
 
 #define SLAB_CONNS	64
+#define SLABS		16384
 
 static struct lock walk_lock;
 static struct lock conns_lock;
 static struct list free_conns = LIST_INIT(free_conns);
 static struct list all_conns = LIST_INIT(all_conns);
+static struct conn *slabs[SLABS];	/* untouched pages cost nothing */
+static uint32_t nslabs;
 
 /* conns_lock held */
 static bool grow(void)
 {
-	struct conn *c = sys_map(SLAB_CONNS * sizeof(*c), 0);
+	struct conn *c = nslabs < SLABS ? sys_map(SLAB_CONNS * sizeof(*c), 0) : NULL;
 
-	for (int i = 0; c && i < SLAB_CONNS; i++)
+	if (!c)
+		return false;
+	for (uint32_t i = 0; i < SLAB_CONNS; i++) {
+		c[i].id = nslabs * SLAB_CONNS + i;
 		list_push(&free_conns, &c[i].all);
-	return c != NULL;
+	}
+	slabs[nslabs++] = c;
+	return true;
 }
 
 /*
@@ -42,18 +53,19 @@ static bool grow(void)
  */
 static void conn_clear(struct conn *c, int fd)
 {
-	uint32_t gen = c->gen;
+	uint32_t gen = c->gen, id = c->id;
 
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
 	memset(&c->tx_inside, 0, (char *)&c->rxl - (char *)&c->tx_inside);
 	memset(&c->rx_inside, 0, (char *)(c + 1) - (char *)&c->rx_inside);
 	st_rlx(&c->gen, gen);
+	c->id = id;
 	c->fd = fd;
 	c->nfds = 1;
 	c->refs = 1;
 	c->why = REASON_NOT_WARM;
-	c->watch.fd = -1;
+	st_rlx(&c->watch.fd, -1);
 	list_init(&c->all);
 	list_init(&c->accepted);
 	list_init(&c->waiting);
@@ -80,6 +92,7 @@ struct conn *conn_new(int fd)
 		return NULL;
 	conn_clear(c, fd);
 	lock_take(&conns_lock);
+	st_rlx(&c->kin_born, kin_serial);
 	list_push(&all_conns, &c->all);
 	lock_drop(&conns_lock);
 	return c;
@@ -103,6 +116,7 @@ void conn_put(struct conn *c)
 	if (!last)
 		return;
 	conn_count_final(c);
+	show_gone(c);
 	prefix_fini(&c->tx_prefix, &conn_prefix_pool);
 	prefix_fini(&c->rx_prefix, &conn_prefix_pool);
 	lock_take(&conns_lock);
@@ -115,7 +129,7 @@ void conn_count_ring(struct conn *c)
 {
 	/* one direction under txl, the other under rxl: pairs with itself */
 	if (!ld_rlx(&c->ever_ring) && !xchg_acqrel(&c->ever_ring, true))
-		count(CNT_conns_ring_soft, 1);
+		count(engine.rnic->hardware ? CNT_conns_ring_verbs : CNT_conns_ring_soft, 1);
 }
 
 void conn_count_final(struct conn *c)
@@ -191,16 +205,71 @@ void conn_for_each(void (*fn)(struct conn *c, void *arg), void *arg)
 	lock_drop(&walk_lock);
 }
 
-void conn_todo(struct conn *c, uint32_t bits)
+void conn_show_all(struct page *p, void (*fn)(struct page *p, struct conn *c))
+{
+	lock_take(&conns_lock);
+	for (uint32_t i = 0; i < nslabs * SLAB_CONNS; i++) {
+		struct conn *c = &slabs[i / SLAB_CONNS][i % SLAB_CONNS];
+
+		if (ld_rlx(&c->refs))
+			fn(p, c);
+	}
+	lock_drop(&conns_lock);
+}
+
+struct conn *conn_find(uint32_t id, uint32_t gen)
+{
+	struct conn *c = NULL;
+
+	lock_take(&conns_lock);
+	if (id / SLAB_CONNS < nslabs)
+		c = &slabs[id / SLAB_CONNS][id % SLAB_CONNS];
+	if (c && (ld_rlx(&c->gen) != gen || ld_rlx(&c->refs) == 0))
+		c = NULL;
+	if (c)
+		conn_get(c);
+	lock_drop(&conns_lock);
+	return c;
+}
+
+bool conn_any_to_share(void)
+{
+	bool any = false;
+
+	lock_take(&conns_lock);
+	list_for_each(n, &all_conns) {
+		const struct conn *c = list_entry(n, struct conn, all);
+
+		if (ld_rlx(&c->established) && !ld_rlx(&c->kin_way) &&
+		    (ld_rlx(&c->meet) != MEET_OVER || ld_rlx(&c->ever_bound))) {
+			any = true;
+			break;
+		}
+	}
+	lock_drop(&conns_lock);
+	return any;
+}
+
+static void todo(struct conn *c, uint32_t bits, bool (*put)(struct bg_work *w))
 {
 	or_acqrel(&c->todo, bits);
 	if (!bg_running())
 		return;
 	if (!ld_acq(&c->work.queued)) {
 		conn_get(c);
-		if (!bg_queue_once(&c->work))
+		if (!put(&c->work))
 			conn_put(c);
 	}
+}
+
+void conn_todo(struct conn *c, uint32_t bits)
+{
+	todo(c, bits, bg_queue_once);
+}
+
+void conn_todo_soon(struct conn *c, uint32_t bits)
+{
+	todo(c, bits, bg_queue_soon);
 }
 
 /* ---- raw bytes of cold prefixes: two sizes, kept on free lists ---- */
@@ -273,6 +342,8 @@ void conn_fork_child(void)
 
 		lock_reset(&c->txl);
 		lock_reset(&c->rxl);
+		heir_fork_child(c);
+		kin_inherit(c);
 		c->inherited = true;
 		c->counted = false;
 		c->meet = MEET_OVER;
@@ -280,15 +351,22 @@ void conn_fork_child(void)
 		c->link = NULL;
 		c->tx_ring = c->rx_ring = NULL;
 		c->tx_words = c->rx_words = NULL;
+		c->tx_grown = 0;
 		/* the threads that were in a call are the parent's */
 		c->tx_inside = c->rx_inside = c->rx_plain_polls = c->sleepers = 0;
 		c->deferred = false;
+		c->rx_read = c->rx_waited = false;
 		c->tx_granted = c->rx_granted = c->listening = false;
-		c->tx_stuck = false;
+		c->tx_stuck = c->tx_shut = c->tx_fin_out = c->tx_blocked = false;
+		c->rx_shut = c->rx_shut_out = c->closing = c->end_kin = false;
+		c->owed &= OWED_TOLD;
+		c->lurks = false;
 		c->reg_tx = false;
 		c->reg_rx = 0;
 		c->refs = c->nfds ? 1 : 0;
-		c->watch.fd = -1;
+		if (!c->nfds)
+			c->fd = -1;	/* it was being closed, on a descriptor of ours */
+		st_rlx(&c->watch.fd, -1);
 		c->watch_events = 0;
 		c->todo = 0;
 		c->work.queued = 0;
@@ -298,6 +376,6 @@ void conn_fork_child(void)
 		ptx_init(&c->tx, c->tx.kc);
 		prx_init(&c->rx, c->rx.pos);
 		/* as before the ring: every read and write is the kernel's own */
-		c->ever_bound = false;
+		c->ever_bound = c->ever_ring = false;
 	}
 }

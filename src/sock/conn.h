@@ -37,12 +37,18 @@
 #include "meet/ask.h"
 #include "meet/proof.h"
 #include "progress/bg.h"
+#include "sock/owed.h"
 #include "sock/proto.h"
 #include "sock/proto_shm.h"
 
 #define CONN_PIECE	(256u * 1024)	/* largest piece of a blocking kernel write */
 #define CONN_WINDOW_MIN	(16u * 1024)
 #define CONN_AHEAD	(64u * 1024)	/* a smaller window is no reason for EAGAIN */
+
+/* directions, as bits */
+#define CONN_TX		1u
+#define CONN_RX		2u
+#define CONN_BOTH	(CONN_TX | CONN_RX)
 
 enum conn_meet {
 	MEET_IDLE,		/* nothing under way */
@@ -53,6 +59,17 @@ enum conn_meet {
 	MEET_OVER		/* never again: why says the reason */
 };
 
+struct io;
+
+/* What has been, for who asks (show.c): a direction's under its lock. */
+struct conn_past {
+	uint64_t ring_tx, ring_rx;	/* bytes of stays on the ring that are over */
+	uint32_t attaches;
+	uint32_t retreats;		/* atomic, as last: either lock */
+	uint8_t tx_path, rx_path;	/* enum page_path, as shown last */
+	uint8_t last;			/* reason of the last retreat */
+};
+
 /* entry of a conn in an epoll set; the list is under ready's lock */
 struct eent;
 
@@ -60,12 +77,17 @@ struct conn {
 	/* ---- sending ---- */
 	struct lock txl cacheline_aligned;
 	uint32_t tx_inside;		/* threads inside a kernel write */
-	uint8_t *tx_ring;		/* soft: the peer's ring, mapped */
-	struct slot_shm *tx_words;	/* ... and the shared words beside it */
+	uint8_t *tx_ring;		/* the peer's ring, mapped; far: ours, to send from (far.h) */
+	struct slot_shm *tx_words;	/* ... and the shared words beside it; far: rx_words */
 	uint64_t tx_ring_bytes;
+	uint64_t tx_grown;		/* memory found for the window */
+	uint64_t tx_past_ticks;		/* until then bulk goes past the caches */
+	uint32_t tx_slow;		/* slow copies of late, less quick ones */
 	uint64_t tx_seq;		/* last notification posted */
+	uint64_t tx_posted;		/* far: bytes of the epoch that are on their way, or there */
 	uint8_t tx_wlog;		/* log2 of the present window */
-	bool tx_grow;			/* was full: double the window when empty */
+	bool tx_fin_due;		/* far: FIN follows the last byte that is posted */
+	bool tx_grow;			/* was full: double the window when that moves nothing */
 	bool tx_granted;		/* the peer lets us switch */
 	bool tx_wanted;			/* WANT_CREDIT is out */
 	bool tx_blocked;		/* a writer met a full ring: report OUT when there is room */
@@ -77,8 +99,17 @@ struct conn {
 	uint32_t tx_fails;		/* attaches that came to nothing, in a row */
 	uint32_t tx_calls;		/* writes so far, saturating */
 	uint64_t tx_retreat_ns;		/* fault injection: when to retreat next */
+	const struct io *tx_owner;	/* a write that is half in the ring: others wait for it */
+	uint64_t tx_owner_ns;		/* when it last got on */
 	struct ptx tx;
 	struct prefix tx_prefix;
+	/* far: */
+	uint64_t tx_more_ns;		/* not before that is a larger ring asked for */
+	uint64_t tx_last_P;		/* bytes that are on their way from the last ring */
+	uint32_t tx_flight;		/* small writes that are not done */
+	uint16_t tx_last_e;		/* tx_last_P is of this epoch */
+	bool tx_more;			/* a larger ring is to be asked for, or has been */
+	bool tx_expects;		/* bytes wait for a write that is done */
 
 	/* ---- receiving ---- */
 	struct lock rxl cacheline_aligned;
@@ -86,6 +117,9 @@ struct conn {
 	uint8_t *rx_ring;
 	struct slot_shm *rx_words;
 	uint64_t rx_ring_bytes;
+	uint64_t rx_told;		/* far: C as last written to the peer */
+	uint64_t rx_end_ns;		/* far: when the kernel's end came, of which the judgement waits */
+	bool rx_end_due;		/* ... and waits no more */
 	uint8_t rx_wlog;
 	bool rx_wanted;			/* the peer's writer sleeps: send CREDIT */
 	bool rx_granted;		/* GRANT is out */
@@ -93,19 +127,28 @@ struct conn {
 	bool rx_waited;			/* an intercepted wait covered it */
 	bool rx_shut;			/* shutdown(SHUT_RD) */
 	bool rx_shut_out;		/* ... and the kernel has been told */
-	int rx_err;			/* the socket's error, taken off the kernel; atomic */
+	bool rx_shut_clean;		/* ... both ways, with nothing unread: no byte is welcome */
+	uint32_t owed;			/* the socket's error (owed.h) */
+	bool lowat;			/* SO_RCVLOWAT is above one: only the kernel knows IN */
+	bool inq;			/* TCP_INQ: how much is left is told with what is read */
+	bool reset;			/* the peer died over unread bytes: to the program a RST */
 	uint32_t rx_polls;		/* reads since the CQ was looked at */
 	uint64_t rx_given;		/* stream bytes that the program has had */
+	uint16_t rx_settled;		/* the epoch whose record has been waited for once */
 	uint32_t rx_dries;		/* how often the program has found no more */
+	uint32_t rx_starved;		/* ... where more may be between ring and kernel */
 	uint64_t rx_base;		/* rx_given when ring byte 0 of the epoch was next */
 	struct prx rx;
 	struct prefix rx_prefix;
+	uint64_t rx_more;		/* far: bytes of the ring that the peer asks for; 0: it does not */
 
 	/* ---- both ---- */
 	int fd cacheline_aligned;	/* a number of ours or, when closing, a private dup; -1 */
 	uint32_t nfds;			/* numbers of the program's */
 	uint32_t refs;
 	uint32_t gen;			/* bumped when the conn is freed */
+	uint32_t id;			/* its place in memory, the same for ever and over forks */
+	uint64_t kin_born;		/* forks of this process before it was made */
 	uint32_t sleepers;		/* calls that sleep in our wait; each has a reference */
 	uint32_t rx_plain_polls;	/* threads in plain poll/select over it */
 	bool tracked;			/* a stream socket that may one day attach */
@@ -117,13 +160,19 @@ struct conn {
 	bool deferred;			/* ... but a call is still asleep on it */
 	bool ever_ring;			/* was attached once, either direction */
 	bool ever_bound;
-	bool inherited;			/* came over a fork: never attaches */
+	bool inherited;			/* came over a fork: does not attach before heir_take() */
+	bool heir_over;			/* was in a fork: no will is made for it any more */
+	uint8_t kin;			/* CONN_TX, CONN_RX: to be asked for before it is used (kin.h) */
+	uint8_t kin_way;		/* whom to ask; 0: nobody */
+	bool end_kin;			/* closing, while a child may hold the socket */
 	bool counted;			/* in conns_total */
 	bool nodelay, cork;		/* the program's TCP_NODELAY and TCP_CORK */
 	bool reg_tx;			/* what the kernel registrations in epoll sets follow; txl */
 	uint8_t reg_rx;			/* rxl */
 	enum conn_meet meet;
 	enum reason why;		/* so far, for the final count */
+	bool asked;			/* the program has asked for a ring: warm at once */
+	struct conn_past past;
 	uint64_t rcvtimeo_ns, sndtimeo_ns;	/* 0: none */
 	uint16_t listen_port, listen_family;
 	uint32_t meet_calls;		/* next try when tx_calls reaches this */
@@ -136,17 +185,25 @@ struct conn {
 	uint64_t grant_ticks;		/* when to look again whether the peer may switch */
 	uint64_t rec_nonce;		/* what the peer's records must bear */
 	uint32_t peer_uid;		/* whose the other end is, says the kernel */
+	bool elsewhere;			/* ... that there is none on this host */
 	uint64_t bind_ns;		/* when BIND went out */
+	bool asked_again;		/* ... after some time, not for its traffic */
 	uint32_t meet_tries;
 	uint64_t release_wait_ns;	/* until the next look whether a dead link can be left */
+	uint64_t hurried_us;		/* fault hurry: waited for its ring so far; rxl */
 	uint32_t losses;		/* links that died soon after the binding, in a row */
 	uint32_t hint_tried;		/* serial of the last known process tried */
 	bool bind_asked;		/* the link of this BIND is one that said "mine" */
 	bool bind_answered;		/* poll_lock: the answer is in the inbox, or was */
 	bool peer_gone;			/* the peer's RESET came: no more attach on this slot */
 	bool linger0;			/* SO_LINGER {1,0} is set */
+	uint64_t linger_ns;		/* ... with a time; 0: none */
+	bool lingers;			/* close() waits for the FIN to be acked */
 	bool end_begun;
 	bool end_reset;			/* what the program has not read came after its close: RST */
+
+	struct will *will;		/* heir.c: the parent's and the child's */
+	uint16_t will_word;
 
 	struct meet_tuple tuple;
 	bool tuple_known;
@@ -155,13 +212,19 @@ struct conn {
 	struct list waiting;		/* for a meeting at the same port; background only */
 	struct list eents;		/* memberships, ready's lock */
 	struct list all;		/* every conn in use, conns_lock */
+	struct list lurk;		/* something came for it lately, lurk_lock (unseen.c) */
+	bool lurks;
+	bool tx_offered;		/* room, to a writer that wants it */
+	uint32_t lurk_looks;		/* at something that did not move */
+	uint64_t lurk_C, lurk_P;	/* rx.C and tx.P as they were then */
 	struct bg_src watch;		/* kernel socket, while the ring is in use or it is closing */
 	uint32_t watch_events;
+	bool watch_missed;		/* the kernel had no room for it: the timer looks */
 	struct bg_work work;		/* something to do in the background */
 	uint32_t todo;			/* bits of enum conn_job */
 	struct bg_timer timer;
 	bool timer_armed;		/* the background thread looks at this conn soon */
-	uint64_t close_deadline_ns;
+	uint64_t close_begun_ns;
 	uint64_t close_wait_ns;
 };
 
@@ -173,6 +236,9 @@ enum conn_job {
 	JOB_CLOSE	= 1u << 4,	/* the program has closed it */
 	JOB_TIMER	= 1u << 5,	/* a deadline is to be watched: full ring, fault injection */
 	JOB_LISTEN	= 1u << 6,	/* hold a name for the port (a listener) */
+	JOB_HEIR	= 1u << 7,	/* the parent has left it to us */
+	JOB_BACK	= 1u << 8,	/* a child by vfork() gives it to a new image */
+	JOB_RING	= 1u << 9,	/* far: a larger ring is asked for, here or by the peer */
 };
 
 /* ---- life (conn.c) ---- */
@@ -201,11 +267,23 @@ static inline void conn_sleeper_in(struct conn *c)
 /* No lock held: the call is over. */
 void conn_sleeper_out(struct conn *c);
 
+/* By number and generation, with a reference; NULL: it is over. */
+struct conn *conn_find(uint32_t id, uint32_t gen);
+
+/* Is there one that a child of a fork would have to know more of than its number? */
+bool conn_any_to_share(void);
+
 /* Call fn for every conn in use, without locks held; fn may sleep not. */
 void conn_for_each(void (*fn)(struct conn *c, void *arg), void *arg);
 
+/* The page has been made: fn for every conn in use, under conns_lock. */
+struct page;
+void conn_show_all(struct page *p, void (*fn)(struct page *p, struct conn *c));
+
 /* Queue something for the background thread. Any lock may be held but post_lock. */
 void conn_todo(struct conn *c, uint32_t bits);
+/* The same where nobody waits for it: the thread does not wake up beside the caller. */
+void conn_todo_soon(struct conn *c, uint32_t bits);
 
 /* It is on a ring, for the first time or not: count it once.  A lock of c held. */
 void conn_count_ring(struct conn *c);
@@ -223,6 +301,7 @@ void conn_forget_engine(void);
  * The readiness room above is told of two things (set at start-up, never NULL
  * afterwards); both are called with conn locks held and take its lock only.
  */
+#define CONN_EDGES 0xffffffffu	/* what is there now is an edge: shutdown() tells all sleepers */
 struct conn_watcher {
 	/* Something may have become readable or writable; what is EPOLLIN, EPOLLOUT. */
 	void (*event)(struct conn *c, uint32_t what);
@@ -230,8 +309,12 @@ struct conn_watcher {
 	void (*moved)(struct conn *c);
 	/* Threads asleep in a plain wait over it must come out and wait in ours. */
 	void (*bound)(struct conn *c);
+	/* It is the kernel's for good: waits on its sets may be plain again. */
+	void (*unbound)(struct conn *c);
 	/* No thread sleeps in a plain wait over it. */
 	bool (*none_plain)(struct conn *c);
+	/* Does the set with this number hold c?  1, 0, or -1: no set that we know. */
+	int (*set_holds)(int ep, struct conn *c);
 	/* The program has closed its last number: out of all epoll sets. */
 	void (*closed)(struct conn *c);
 	/*
@@ -241,20 +324,36 @@ struct conn_watcher {
 	bool (*in_set)(struct conn *c, int fd, bool orphan);
 	/* A first socket is tracked: waits must come by. */
 	void (*tracked)(void);
+	/* Its own descriptor, if any, is closed: sleepers cannot be told any more.  How many. */
+	int (*shut)(void);
 	/* A number that may be an epoll set's was closed, or duplicated. No lock held. */
 	void (*set_gone)(int fd);
 	void (*set_duped)(int oldfd, int newfd);
 };
 extern const struct conn_watcher *conn_watcher;
 
-/* The error that the socket owes its program; told once. */
-static inline int conn_error_take(struct conn *c)
-{
-	return ld_rlx(&c->rx_err) ? xchg_acqrel(&c->rx_err, 0) : 0;
-}
-
 /* ---- state questions, readable without a lock (a snapshot) ---- */
 
+/* Of a bound conn: is its link over a device without shared memory?  txl; rxl */
+static inline bool conn_tx_far(const struct conn *c)
+{
+	return !c->tx.shared;
+}
+
+static inline bool conn_rx_far(const struct conn *c)
+{
+	return !c->rx.bind_shared;
+}
+
+/* What is written goes to the ring. */
+static inline bool conn_tx_in_ring(const struct conn *c)
+{
+	uint8_t s = ld_rlx(&c->tx.state);
+
+	return s == PTX_SWITCHING || s == PTX_ON;
+}
+
+/* ... or is on its way back from it. */
 static inline bool conn_tx_on_ring(const struct conn *c)
 {
 	uint8_t s = ld_rlx(&c->tx.state);
@@ -272,12 +371,13 @@ static inline bool conn_rx_on_ring(const struct conn *c)
 /*
  * What the kernel says of IN is not the program's: records, bytes that are to
  * be dropped, nothing yet of an end that the ring has told, and of an own
- * SHUT_RD it does not know (sock_shutdown()).
+ * SHUT_RD it does not know (sock_shutdown()).  Of an end that has been judged
+ * only we know what it was.
  */
 static inline bool conn_rx_hidden(const struct conn *c)
 {
 	return conn_rx_on_ring(c) || ld_rlx(&c->rx.drop) || ld_rlx(&c->rx.eof) ||
-	       ld_rlx(&c->rx_shut);
+	       ld_rlx(&c->rx_shut) || ld_rlx(&c->rx.state) == PRX_ENDED;
 }
 
 /*
@@ -299,7 +399,34 @@ static inline bool conn_ring_readable(const struct conn *c)
 
 		return (w && slot_p_count(ld_acq(&w->p)) != C) || ld_rlx(&c->rx.finP) == C;
 	}
-	return ld_rlx(&c->rx.state) == PRX_ENDED || ld_rlx(&c->rx_err) != 0;
+	return ld_rlx(&c->rx.state) == PRX_ENDED || owed_error(&c->owed) || ld_rlx(&c->reset);
+}
+
+/*
+ * Bytes that could be read from the ring before its end and that the peer is
+ * writing to the kernel socket now.  They do not stop being readable for that.
+ */
+static inline uint64_t conn_rx_on_the_way(const struct conn *c)
+{
+	uint64_t left = ld_rlx(&c->rx.left), drop = ld_rlx(&c->rx.drop);
+
+	return ld_rlx(&c->rx.state) == PRX_RAW && left > drop ? left - drop : 0;
+}
+
+/* The peer has switched and written; only its record is still to come.  Inside a guard */
+static inline bool conn_rx_coming(const struct conn *c)
+{
+	const struct slot_shm *w = ld_rlx(&c->rx_words);
+
+	return ld_rlx(&c->rx.state) == PRX_READY && w && slot_p_count(ld_acq(&w->p)) != 0;
+}
+
+/* The peer has left the ring, which we do not know yet.  Inside a guard */
+static inline bool conn_rx_left(const struct conn *c)
+{
+	const struct slot_shm *w = ld_rlx(&c->rx_words);
+
+	return ld_rlx(&c->rx.state) == PRX_ON && w && !conn_rx_far(c) && slot_left(w);
 }
 
 /* Without txl: inside a guard */

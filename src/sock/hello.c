@@ -9,12 +9,14 @@
 #define _GNU_SOURCE
 #include "sock/hello.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/privfd.h"
 #include "base/sys.h"
+#include "sock/bind.h"
 
 #define MEETINGS	48
 #define WATCHES		192
@@ -31,6 +33,7 @@ struct meeting {
 	struct link *link;		/* asker, AWAITING */
 	struct bg_src src;
 	struct meet_cred cred;
+	struct meet_tuple tuple;	/* owner: what the asker came for */
 	uint64_t peer_instance;
 	uint64_t deadline_ns;
 	struct list waiting;		/* conns for the same port */
@@ -40,26 +43,24 @@ static struct meeting meetings[MEETINGS];
 static struct bg_timer timer;
 static struct answer *answerer;
 static uint64_t instance;
-static bool forbidden;
+static enum reason forbidden;
 
 uint64_t hello_instance(void)
 {
 	while (!instance)
-		if (meet_random(&instance, sizeof(instance)))
-			instance = clock_ns() ^ (uint64_t)sys_getpid() << 32;
+		meet_random(&instance, sizeof(instance));
 	return instance;
 }
 
-bool hello_forbidden(void)
+enum reason hello_forbidden(void)
 {
 	return ld_rlx(&forbidden);
 }
 
-void hello_forbid(void)
+void hello_forbid(enum reason why)
 {
-	if (!forbidden)
-		log_info("a sandbox forbids meetings, using kernel tcp");
-	st_rlx(&forbidden, true);
+	if (cas_acqrel(&forbidden, REASON_NONE, why))
+		log_info("no more meetings (%s), using kernel tcp", reason_name(why));
 }
 
 /* ------------------------------------------------- the loop meet/ wants -- */
@@ -163,6 +164,8 @@ static void meeting_fail(struct meeting *m, enum reason why)
 	if (m->link)
 		link_discard(m->link);
 	m->link = NULL;
+	if (m->owner)
+		bind_not_met(&m->tuple, why);
 	meeting_end(m, NULL, why);
 }
 
@@ -216,6 +219,11 @@ static int take_hello(struct meeting *m, struct link *l, const struct meet_msg *
 	return link_connect(l, &h, &p, m->src.fd);
 }
 
+bool hello_want(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
+}
+
 static void hello_event(struct bg_src *s, uint32_t events)
 {
 	struct meeting *m = container_of(s, struct meeting, src);
@@ -232,7 +240,7 @@ static void hello_event(struct bg_src *s, uint32_t events)
 		err = -EPROTO;
 	}
 	if (err != 1) {
-		meeting_fail(m, REASON_PEER_UNPROVEN);
+		meeting_fail(m, hello_want(err) ? REASON_NO_MEMORY : REASON_PEER_UNPROVEN);
 		return;
 	}
 	if (m->owner) {
@@ -244,7 +252,14 @@ static void hello_event(struct bg_src *s, uint32_t events)
 			return;
 		}
 		link_identity(m, m->link, msg.instance);
+		if (link_guard(m->link, s->fd)) {
+			for (unsigned i = 0; i < nfds; i++)
+				privfd_close(fds[i]);
+			meeting_fail(m, REASON_NO_MEMORY);
+			return;
+		}
 	}
+	meet_rights(s->fd, false);
 	err = take_hello(m, m->link, &msg, fds, nfds);
 	if (!err && m->owner && send_hello(m->link, s->fd)) {
 		link_kill(m->link);	/* it owns the descriptor by now */
@@ -252,7 +267,7 @@ static void hello_event(struct bg_src *s, uint32_t events)
 	}
 	if (err) {
 		log_info("no link with pid %d: error %d", m->cred.pid, -err);
-		meeting_fail(m, err == -ENOMEM ? REASON_NO_MEMORY : REASON_PEER_UNPROVEN);
+		meeting_fail(m, err == -EPROTO ? REASON_PEER_UNPROVEN : REASON_NO_MEMORY);
 		return;
 	}
 	struct link *l = m->link;
@@ -278,7 +293,7 @@ static enum reason why_not(enum ask_result res, const struct ask *a)
 {
 	switch (res) {
 	case ASK_FORBIDDEN:
-		hello_forbid();
+		hello_forbid(REASON_SANDBOX);
 		return REASON_SANDBOX;
 	case ASK_REFUSED:
 		return a->reason ? a->reason : REASON_PEER_UNPROVEN;
@@ -301,7 +316,7 @@ static void asked(void *arg, struct ask *a, enum ask_result res)
 	m->peer_instance = a->owner;
 	m->src.fd = ask_take_fd(a);
 	lock_take(&engine.poll_lock);
-	struct link *l = link_by_instance(m->peer_instance, true);
+	struct link *l = link_by_instance(m->peer_instance, m->cred.uid);
 	lock_drop(&engine.poll_lock);
 	if (l) {
 		privfd_close(m->src.fd);
@@ -316,8 +331,11 @@ static void asked(void *arg, struct ask *a, enum ask_result res)
 		return;
 	}
 	link_identity(m, m->link, m->peer_instance);
-	if (await(m) || send_hello(m->link, m->src.fd))
-		meeting_fail(m, REASON_PEER_UNPROVEN);
+	int err = link_guard(m->link, m->src.fd) || await(m) ? -ENOMEM :
+		  send_hello(m->link, m->src.fd);
+	if (err)
+		meeting_fail(m, err == -EPIPE || err == -ECONNRESET ? REASON_LINK_LOST :
+			     REASON_NO_MEMORY);
 }
 
 static struct meeting *meeting_new(bool owner)
@@ -383,10 +401,12 @@ void hello_as_owner(void *arg, int fd, const struct meet_asker *who)
 
 	if (!m) {
 		privfd_close(fd);
+		bind_not_met(&who->tuple, REASON_NO_MEMORY);
 		return;
 	}
 	m->src.fd = fd;
 	m->cred = who->cred;
+	m->tuple = who->tuple;
 	m->peer_instance = who->instance;
 	if (await(m))
 		meeting_fail(m, REASON_NO_MEMORY);
@@ -429,6 +449,22 @@ static void set_timer(void)
 		bg_timer_stop(&timer);
 	else
 		bg_timer_set(&timer, at);
+}
+
+void hello_shut(void)
+{
+	for (int i = 0; i < MEETINGS; i++) {
+		struct meeting *m = &meetings[i];
+
+		if (m->state == ASKING) {
+			ask_stop(&m->ask);
+			meeting_end(m, NULL, hello_forbidden());
+		} else if (m->state == AWAITING) {
+			meeting_fail(m, hello_forbidden());
+		}
+	}
+	answerer = NULL;
+	set_timer();
 }
 
 void hello_forget(void)

@@ -103,7 +103,7 @@ uint8_t io_byte(const struct io *io, size_t skip)
 }
 
 void io_to_ring(const struct io *io, size_t skip, uint8_t *ring, uint64_t mask, uint64_t at,
-		size_t n)
+		size_t n, bool past)
 {
 	for (int i = 0; i < io->cnt && n; i++) {
 		const char *p = io->iov[i].iov_base;
@@ -117,7 +117,10 @@ void io_to_ring(const struct io *io, size_t skip, uint8_t *ring, uint64_t mask, 
 		len = MIN(len - skip, n);
 		skip = 0;
 		n -= len;
-		ring_put(ring, mask, at, p, len);
+		if (unlikely(past))
+			ring_put_past(ring, mask, at, p, len);
+		else
+			ring_put(ring, mask, at, p, len);
 		at += len;
 	}
 }

@@ -22,6 +22,7 @@ struct io {
 	int flags;			/* of send and recv; 0 for read and write */
 	size_t total;			/* bytes in iov */
 	size_t done;
+	size_t asked;			/* of the kernel, by the last write to it */
 	struct msghdr *msg;		/* recvmsg, sendmsg */
 	struct sockaddr *addr;		/* recvfrom, sendto */
 	socklen_t *addrlen;
@@ -54,9 +55,12 @@ ssize_t io_kernel(int fd, struct io *io);
 #define IO_SLICE 16
 int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out);
 
-/* Bytes between a vector (from skip on) and a ring of mask + 1 bytes (from at on). */
+/*
+ * Bytes between a vector (from skip on) and a ring of mask + 1 bytes (from at on).
+ * past: by copy_past_caches().
+ */
 void io_to_ring(const struct io *io, size_t skip, uint8_t *ring, uint64_t mask, uint64_t at,
-		size_t n);
+		size_t n, bool past);
 void io_from_ring(const struct io *io, size_t skip, const uint8_t *ring, uint64_t mask,
 		  uint64_t at, size_t n);
 /* One byte of the vector. */
@@ -73,6 +77,9 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 
 /* Would the next write go to the ring, or try to?  txl held. */
 bool tx_for_ring(struct conn *c);
+
+/* rx.c: n bytes of the kernel's went elsewhere than through a read. No lock held. */
+void rx_spliced(int fd, size_t n);
 
 /* rx.c: look at how far the peer has filled our ring; rxl held.  false: it told nonsense. */
 bool rx_look(struct conn *c);

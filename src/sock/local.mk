@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 libcore_la_SOURCES += \
+	src/sock/about.c \
+	src/sock/about.h \
+	src/sock/accepted.c \
+	src/sock/accepted.h \
 	src/sock/act.c \
 	src/sock/act.h \
+	src/sock/again.c \
+	src/sock/again.h \
 	src/sock/bind.c \
 	src/sock/bind.h \
 	src/sock/calls.c \
@@ -9,14 +15,34 @@ libcore_la_SOURCES += \
 	src/sock/conn.c \
 	src/sock/conn.h \
 	src/sock/end.c \
+	src/sock/far.c \
+	src/sock/far.h \
 	src/sock/fdtab.c \
 	src/sock/fdtab.h \
+	src/sock/grant.c \
+	src/sock/heir.c \
+	src/sock/heir.h \
 	src/sock/hello.c \
 	src/sock/hello.h \
+	src/sock/hint.c \
+	src/sock/hint.h \
+	src/sock/hosts.c \
+	src/sock/hosts.h \
+	src/sock/hurry.c \
+	src/sock/hurry.h \
+	src/sock/inbox.c \
+	src/sock/inbox.h \
 	src/sock/io.c \
 	src/sock/io.h \
+	src/sock/kin.c \
+	src/sock/kin.h \
+	src/sock/last.c \
+	src/sock/last.h \
 	src/sock/msgs.c \
 	src/sock/msgs.h \
+	src/sock/owed.h \
+	src/sock/pledge.c \
+	src/sock/pledge.h \
 	src/sock/process.c \
 	src/sock/process.h \
 	src/sock/proto.h \
@@ -27,8 +53,19 @@ libcore_la_SOURCES += \
 	src/sock/proto_rx.h \
 	src/sock/proto_shm.h \
 	src/sock/proto_tx.c \
+	src/sock/rule.c \
+	src/sock/rule.h \
 	src/sock/rx.c \
+	src/sock/sandbox.c \
 	src/sock/sendfile.c \
+	src/sock/shut.c \
+	src/sock/show.c \
+	src/sock/show.h \
 	src/sock/sock.h \
-	src/sock/tx.c
+	src/sock/tx.c \
+	src/sock/unseen.c \
+	src/sock/unseen.h \
+	src/sock/window.c \
+	src/sock/window.h \
+	src/sock/work.c
 EXTRA_DIST += src/sock/README

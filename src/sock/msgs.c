@@ -9,13 +9,19 @@
 #define _GNU_SOURCE
 #include "sock/msgs.h"
 
+#include <errno.h>
+#include <netinet/tcp.h>
+
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 #include "sock/io.h"
+#include "sock/show.h"
+#include "sock/unseen.h"
 
 static bool all_quiet(struct conn *c)
 {
@@ -31,6 +37,8 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 	case WIRE_SWITCH:
 		if (c->rx_granted)
 			conn_count_ring(c);
+		if (conn_rx_far(c))
+			conn_far_switch(c);
 		acts = prx_on_switch(&c->rx, l->id, m->epoch, m->a, m->flags,
 				     c->rx_granted && !c->closing && !c->rx_shut, all_quiet(c));
 		break;
@@ -45,6 +53,14 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 		break;
 	case WIRE_QUIET:
 		acts = prx_on_quiet(&c->rx, l->id, m->epoch, m->a);
+		break;
+	case WIRE_WINDOW:
+		if (conn_rx_far(c))
+			conn_far_windowed(c, m);
+		break;
+	case WIRE_WANT_RING:
+		if (conn_rx_far(c))
+			conn_far_asked(c, m);
 		break;
 	case WIRE_WANT_CREDIT:
 		c->rx_wanted = true;
@@ -84,9 +100,12 @@ static void tx_poke(struct conn *c)
 		return;
 	uint64_t mask = (1ull << c->tx_wlog) - 1;
 
-	if (sys_sendto(c->fd, c->tx_ring + (c->tx.closeC & mask), 1,
-		       MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+	ssize_t n = sys_sendto(c->fd, c->tx_ring + (c->tx.closeC & mask), 1,
+			       MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n == 1)
 		ptx_kernel_wrote(&c->tx, 1);
+	else if (n != -EAGAIN)
+		conn_error_took(c, (int)-n);	/* the reset was here before */
 }
 
 static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
@@ -111,6 +130,7 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 			tx_backoff(c);
 			count(CNT_retreats, 1);
 			count_reason(REASON_REFUSED);
+			show_retreat(c, REASON_REFUSED);
 		}
 		break;
 	case WIRE_CREDIT:
@@ -129,10 +149,15 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 		if (before != PTX_QUIET && (before == PTX_ON || before == PTX_SWITCHING)) {
 			count(CNT_retreats, 1);
 			count_reason(REASON_PEER_CLOSED);
+			show_retreat(c, REASON_PEER_CLOSED);
 		}
 		break;
+	case WIRE_RING:
+		if (conn_tx_far(c))
+			conn_far_given(c, m);
+		break;
 	case WIRE_RESET:
-		c->peer_gone = true;
+		st_rel(&c->peer_gone, true);	/* pairs with rx_end_waits() */
 		st_rlx(&c->tx_granted, false);
 		tx_peer_left(c);
 		break;
@@ -148,11 +173,20 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 	lock_drop(&c->txl);
 }
 
+/* The peer sends no more about its slot, and nothing into ours. */
+static void peer_left(struct link *l, struct conn *c, const struct wire_msg *m)
+{
+	to_tx(l, c, m);
+	lock_take(&c->rxl);
+	rx_end_now(c);
+	lock_drop(&c->rxl);
+}
+
 static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
 {
 	struct conn *c = owner;
 
-	log_trace("link %u slot %u got type %u epoch %u a %llu", l->id, m->slot, m->type,
+	log_trace("link %u slot %u got %s epoch %u a %llu", l->id, m->slot, wire_name(m->type),
 		  m->epoch, (unsigned long long)m->a);
 	switch (m->type) {
 	case WIRE_BIND:
@@ -169,14 +203,19 @@ static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
 	case WIRE_UNBIND:
 	case WIRE_QUIET:
 	case WIRE_WANT_CREDIT:
+	case WIRE_WINDOW:
+	case WIRE_WANT_RING:
 		if (c)
 			to_rx(l, c, m);
 		else if (m->type == WIRE_SWITCH)
 			log_debug("link %u: switch for an empty slot %u", l->id, m->slot);
 		return;
+	case WIRE_RESET:
+		if (c)
+			peer_left(l, c, m);
+		return;
 	case WIRE_HELLO:
 	case WIRE_PONG:
-	case WIRE_WINDOW:
 		return;
 	default:
 		if (c)
@@ -190,8 +229,9 @@ static void on_data(struct link *l, void *owner)
 
 	if (unlikely(ld_rlx(&c->closing)))
 		conn_todo(c, JOB_CLOSE);
-	else if (ld_rlx(&c->rx.state) == PRX_ON)
+	else if (conn_rx_on_ring(c))
 		conn_watcher->event(c, EPOLLIN);
+	unseen_note(c);
 }
 
 static void conn_dead(struct link *l, struct conn *c)
@@ -201,6 +241,7 @@ static void conn_dead(struct link *l, struct conn *c)
 	if (!c->closing && c->fd >= 0 && c->rx_inside == 0)
 		rx_pull(c);
 	rx_act(c, prx_link_dead(&c->rx, l->id) | PA_WAKE);
+	rx_end_now(c);
 	lock_take(&c->txl);
 	if (conn_tx_on_ring(c) && !c->closing && bind_peer_gone(c))
 		tx_dead(c, tx_left_unread(c));
@@ -208,6 +249,7 @@ static void conn_dead(struct link *l, struct conn *c)
 		tx_credit(c);
 		count(CNT_retreats, 1);
 		count_reason(REASON_LINK_LOST);
+		show_retreat(c, REASON_LINK_LOST);
 	}
 	st_rlx(&c->tx_granted, false);
 	tx_act(c, ptx_link_dead(&c->tx, l->id) | PA_WAKE);
@@ -217,13 +259,38 @@ static void conn_dead(struct link *l, struct conn *c)
 
 static void on_dead(struct link *l)
 {
-	for (int i = 1; i <= LINK_SLOTS; i++)
+	for (int i = 1; i <= l->nslots; i++)
 		if (l->slots[i].owner)
 			conn_dead(l, l->slots[i].owner);
+}
+
+/* The kernel of a dead process has closed its socket, though a FIN may wait behind bytes. */
+static bool conn_ended(struct conn *c)
+{
+	lock_take(&c->rxl);
+	lock_take(&c->txl);
+	int state = c->closing || c->fd < 0 ? TCP_CLOSE : conn_kernel_state(c);
+	bool fin = state != TCP_ESTABLISHED && state != TCP_FIN_WAIT1 && state != TCP_FIN_WAIT2;
+	bool half = state != TCP_CLOSE && c->rx_words && rx_half_closed(c);
+	bool ended = (fin && !half) || bind_peer_gone(c);
+	conn_unlock_both(c);
+	return ended;
+}
+
+static bool on_ended(struct link *l)
+{
+	for (int i = 1; i <= l->nslots; i++)
+		if (l->slots[i].owner && !conn_ended(l->slots[i].owner))
+			return false;
+	return true;
 }
 
 const struct link_user msgs_user = {
 	.msg = on_msg,
 	.data = on_data,
+	.arrived = conn_far_arrived,
+	.sent = conn_far_sent,
+	.room = conn_far_room,
 	.dead = on_dead,
+	.ended = on_ended,
 };

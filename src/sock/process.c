@@ -2,11 +2,13 @@
 /*
  * process.c - start, fork, exec, exit
  *
- * Before a fork every attached conn goes back to the kernel, both ways, and
- * does not attach again (reason fork): afterwards both processes hold an
- * ordinary socket.  Before an exec the same for what the new image inherits,
- * and an orderly end for what it does not.  The child of a fork starts with
- * nothing of the engine; what it inherited never attaches.
+ * A fork leaves the rings to the parent; kin.c says how the child comes to its
+ * connections.  Before an exec all attached conns go back to the kernel, both
+ * ways (reason exec): what the new image inherits is an ordinary socket, the
+ * rest ends as the kernel ends it, and if the exec fails all is still there.
+ * A spawn (vfork, system) hands back what the new image inherits.  The child
+ * of a fork starts with nothing of the engine; what it inherited attaches only
+ * when nobody else has it any more (heir.c).
  */
 #define _GNU_SOURCE
 #include "sock/process.h"
@@ -24,7 +26,10 @@
 #include "sock/act.h"
 #include "sock/bind.h"
 #include "sock/calls.h"
-#include "sock/hello.h"
+#include "sock/fdtab.h"
+#include "sock/heir.h"
+#include "sock/kin.h"
+#include "sock/last.h"
 
 #define HAND_BACK_MS	3000
 #define EXIT_S		25
@@ -39,44 +44,75 @@ void process_start(char *const *envp)
 
 /* ------------------------------------------------------------ hand back -- */
 
-struct back {
-	enum reason why;
-	bool inherited_only;	/* leave close-on-exec descriptors alone */
+static void ask_one(struct conn *c, void *arg)
+{
+	conn_ask_back(c, *(const enum reason *)arg);
+}
+
+/* A conn that the program has as fd; rxl held, and dropped here. */
+static void ask_number(struct conn *c, bool own, enum reason why)
+{
+	conn_get(c);
+	lock_drop(&c->rxl);
+	if (c->kin_way || c->kin)
+		kin_pass(c);
+	else if (own)
+		conn_ask_back(c, why);
+	conn_put(c);
+}
+
+/*
+ * What a new image would get: each number counts, not only the first.  Own
+ * conns are asked back, a parent's conns are asked for.
+ */
+static void ask_inherited(enum reason why)
+{
+	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1)) {
+		struct conn *c = fdtab_conn(fd) ? conn_lock_rx(fd) : NULL;
+
+		if (!c)
+			continue;
+		bool go = !(sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC) && c->established;
+		if (go)
+			ask_number(c, true, why);
+		else
+			lock_drop(&c->rxl);
+	}
+}
+
+/* All that is a parent's: soon nothing can be asked any more. */
+static void ask_parents(void)
+{
+	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1)) {
+		struct conn *c = fdtab_conn(fd) ? conn_lock_rx(fd) : NULL;
+
+		if (c)
+			ask_number(c, false, REASON_NONE);
+	}
+}
+
+struct out {
+	uint32_t n, full;	/* full: but for bytes that the kernel has no room for yet */
 };
 
-/* Ask for both directions of c; it does not attach again. */
-static void ask_back(struct conn *c, void *arg)
+/* Return: 0 it is back. */
+static int is_out(struct conn *c, uint32_t bits)
 {
-	const struct back *b = arg;
-
 	lock_take(&c->rxl);
-	bool go = c->fd >= 0 && !c->closing && c->established;
-	if (go && b->inherited_only)
-		go = !(sys_fcntl(c->fd, F_GETFD, 0) & FD_CLOEXEC);
-	if (go && c->link) {
-		if (conn_rx_on_ring(c))
-			log_debug("fd %d rx wanted back: %s", c->fd, reason_name(b->why));
-		/* first: the request goes in-band too, which wakes the peer at once */
-		rx_act(c, prx_want(&c->rx));
-	}
 	lock_take(&c->txl);
-	if (go) {
-		if (c->meet != MEET_OVER)
-			bind_give_up(c, b->why);
-		tx_retreat(c, b->why);
-	}
+	int out = !c->closing && c->fd >= 0 && c->rx.want && !conn_is_back(c, bits);
 	conn_unlock_both(c);
+	return out;
 }
 
 static void still_out(struct conn *c, void *arg)
 {
-	uint32_t *n = arg;
+	struct out *o = arg;
 
-	lock_take(&c->rxl);
-	if (!c->closing && c->fd >= 0 && c->rx.want &&
-	    (conn_tx_on_ring(c) || conn_rx_on_ring(c) || c->rx.drop))
-		++*n;
-	lock_drop(&c->rxl);
+	if (!is_out(c, CONN_BOTH))
+		return;
+	o->n++;
+	o->full += !is_out(c, CONN_RX) && ld_rlx(&c->tx_stuck);
 }
 
 static bool back_ready(struct wait *w)
@@ -84,32 +120,53 @@ static bool back_ready(struct wait *w)
 	return false;		/* looked at by the loop below, between short sleeps */
 }
 
-/* Until the kernel has all of them again; bounded. */
-static void wait_back(void)
+/*
+ * Until the kernel has all of them again; bounded.  patient: nobody will be
+ * here to see to what is not back, so a peer that does not read gets longer.
+ * Return: how many are still out.
+ */
+static uint32_t wait_back(bool patient)
 {
-	uint64_t end = clock_ns() + HAND_BACK_MS * NS_PER_MS;
-	uint32_t n;
+	uint64_t begun = clock_ns(), now;
+	struct out o;
 
 	do {
-		n = 0;
-		conn_for_each(still_out, &n);
-		if (!n)
-			return;
+		o = (struct out){ 0 };
+		conn_for_each(still_out, &o);
+		if (!o.n)
+			return 0;
 		struct wait w = { .ready = back_ready, .no_cancel = true,
 				  .deadline_ns = clock_ns() + NS_PER_MS / 2 };
 		wait_run(&w);
-	} while (clock_ns() < end);
-	log_error("%u connections did not come back in time", n);
+		now = clock_ns();
+	} while (now < begun + HAND_BACK_MS * NS_PER_MS ||
+		 (patient && o.n == o.full && now < begun + EXIT_S * NS_PER_S));
+	log_error("%u connections did not come back in time", o.n);
+	return o.n;
 }
 
-static void hand_back(enum reason why, bool inherited_only)
+/* Better an end that is seen than a gap, or records read as data. */
+static void abort_out(struct conn *c, void *arg)
 {
-	struct back b = { why, inherited_only };
+	if (!is_out(c, CONN_BOTH))
+		return;
+	lock_take(&c->txl);
+	conn_abort(c->fd);
+	lock_drop(&c->txl);
+}
 
+static void hand_back(enum reason why)
+{
 	if (!bg_running())
 		return;
-	conn_for_each(ask_back, &b);
-	wait_back();
+	conn_for_each(ask_one, &why);
+	if (wait_back(true))
+		conn_for_each(abort_out, NULL);
+}
+
+void process_hand_back(enum reason why)
+{
+	hand_back(why);
 }
 
 /* ----------------------------------------------------------------- fork -- */
@@ -118,9 +175,15 @@ static bool forking;		/* prepare ran: its locks are held */
 
 void process_fork_prepare(void)
 {
-	hand_back(REASON_FORK, false);
+	if (!kin_fork_prepare()) {
+		hand_back(REASON_FORK);
+		kin_fork_blind();
+	}
+	heir_fork_prepare();
 	conn_fork_prepare();
+	kin_fork_number();
 	process_hooks->fork_prepare();
+	privfd_hold();
 	forking = true;
 }
 
@@ -129,8 +192,16 @@ void process_fork_parent(void)
 	if (!forking)
 		return;
 	forking = false;
+	privfd_release();
 	process_hooks->fork_parent();
 	conn_fork_parent();
+	kin_fork_parent();
+}
+
+/* What the child keeps of the parent's private descriptors. */
+static bool kept(int fd)
+{
+	return fd == log_fd() || fd == counters_fd() || kin_is_way(fd);
 }
 
 void process_fork_child(void)
@@ -139,10 +210,12 @@ void process_fork_child(void)
 	wait_forget();
 	bg_forget();
 	link_forget_all();
-	privfd_close_all(log_fd(), counters_fd());
+	kin_fork_child();
+	privfd_close_all(kept);
 	bind_forget_all();
 	counters_reset();
-	end_pending = 0;
+	end_forget();
+	last_forget();
 	conn_fork_child();
 	process_hooks->fork_child();
 	forking = false;
@@ -150,11 +223,48 @@ void process_fork_child(void)
 
 void process_spawn_prepare(void)
 {
-	hand_back(REASON_FORK, true);
+	ask_inherited(REASON_FORK);
+	if (bg_running())
+		wait_back(false);
 }
 
 void process_spawn_done(void)
 {
+}
+
+static bool given_back(struct conn *c, uint32_t gen)
+{
+	lock_take(&c->rxl);
+	lock_take(&c->txl);
+	bool yes = ld_rlx(&c->gen) != gen || (ld_rlx(&c->meet) == MEET_OVER && conn_is_back(c, CONN_BOTH));
+	conn_unlock_both(c);
+	return yes;
+}
+
+/*
+ * The child runs on its parent's memory, but its numbers are its own: it may
+ * have closed or replaced the one that a record would go to.  So the parent's
+ * background thread does it, and the child waits, as its parent's thread does.
+ */
+void process_vfork_gives(int fd)
+{
+	uint64_t end = clock_ns() + HAND_BACK_MS * NS_PER_MS;
+	struct conn *c = conn_lock_rx(fd);
+
+	if (!c)
+		return;
+	uint32_t gen = ld_rlx(&c->gen);
+	conn_get(c);
+	lock_drop(&c->rxl);
+	if (c->kin_way || c->kin)
+		kin_pass(c);
+	else if (!bg_running())
+		conn_ask_back(c, REASON_FORK);
+	else if (ld_rlx(&c->established))
+		conn_todo(c, JOB_BACK);
+	while (ld_rlx(&c->established) && !given_back(c, gen) && clock_ns() < end)
+		sys_nap(NS_PER_MS / 4);
+	conn_put(c);
 }
 
 /* ----------------------------------------------------------------- exit -- */
@@ -177,27 +287,18 @@ static void end_one(struct conn *c, void *arg)
 	conn_unlock_both(c);
 }
 
-static bool ended(struct wait *w)
-{
-	return ld_acq(&end_pending) == 0;
-}
-
-/* Also when signals come: what the program has written is to arrive. */
-static void wait_ended(void)
-{
-	struct wait w = { .ready = ended, .deadline_ns = clock_ns() + EXIT_S * NS_PER_S,
-			  .no_cancel = true };
-
-	while (ld_acq(&end_pending) && wait_run(&w) == -EINTR)
-		;
-}
-
 static void end_all(void)
 {
 	if (!bg_running())
 		return;
+	end_process();
 	conn_for_each(end_one, NULL);
-	wait_ended();
+	end_wait(EXIT_S);
+}
+
+void process_ends(void)
+{
+	end_wait(1);
 }
 
 static void count_one(struct conn *c, void *arg)
@@ -205,10 +306,40 @@ static void count_one(struct conn *c, void *arg)
 	conn_count_final(c);	/* one that is closing too: nobody will come back to it */
 }
 
+static void ask_shared(struct conn *c, void *arg)
+{
+	uint32_t meet = ld_rlx(&c->meet);
+
+	if (kin_shared(c) && (ld_rlx(&c->ever_bound) || (meet != MEET_IDLE && meet != MEET_OVER)))
+		conn_ask_back(c, REASON_FORK);
+}
+
+/* The children shall not have to ask somebody who is gone.  Blocks, bounded. */
+static void leave_kin(void)
+{
+	if (!kin_any() || !bg_running())
+		return;
+	conn_for_each(ask_shared, NULL);
+	wait_back(true);
+	kin_bye();
+}
+
+void process_leave_kin(void)
+{
+	ask_parents();
+	leave_kin();
+}
+
+void process_count(void)
+{
+	conn_for_each(count_one, NULL);
+}
+
 void process_exit(int status)
 {
 	end_all();
-	conn_for_each(count_one, NULL);
+	leave_kin();
+	process_count();
 }
 
 /* ----------------------------------------------------------------- exec -- */
@@ -224,20 +355,15 @@ static void end_cloexec(struct conn *c, void *arg)
 
 void process_exec_prepare(char *const *argv, char *const *envp)
 {
+	ask_inherited(REASON_EXEC);
 	if (!bg_running())
 		return;
-	hand_back(REASON_EXEC, true);
+	hand_back(REASON_EXEC);
 	conn_for_each(end_cloexec, NULL);
-	wait_ended();
+	end_wait(EXIT_S);
+	leave_kin();
 }
 
 void process_exec_failed(int err)
 {
-}
-
-void process_sandbox(enum reason why)
-{
-	hand_back(why, false);
-	hello_forbid();
-	bg_stop();
 }

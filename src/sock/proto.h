@@ -112,6 +112,7 @@ struct ptx {
 	bool fin_sent;		/* FIN{e,P} is out in this epoch */
 	bool shut;		/* PA_SHUT_WR has been given */
 	bool closing;		/* CLOSING was received */
+	uint64_t app;		/* kc behind the last byte of the program's */
 	bool raw_after;		/* raw bytes followed the ring's in e */
 	uint16_t e;
 	uint16_t ask;		/* epoch of the other direction to be asked for, 0: none */
@@ -172,6 +173,9 @@ uint32_t ptx_request(struct ptx *tx, uint16_t e);
 /* shutdown(SHUT_WR) or last close: FIN now, then RESUME once K = P.  A caller
  * that cannot wait (exit, no progress for T) calls ptx_retreat() as well. */
 uint32_t ptx_shutdown(struct ptx *tx);
+/* The FIN alone, where the link can tell it (0: it cannot); ptx_shutdown() is to
+ * follow, for nothing leaves the ring by this. */
+uint32_t ptx_tell_end(struct ptx *tx);
 
 /* The record bytes to be written next, or NULL; begins the record. */
 const uint8_t *ptx_record(struct ptx *tx, size_t *len);
@@ -309,6 +313,10 @@ uint64_t prx_credit_take(struct prx *rx);	/* the word to send: e << 48 | C */
 /* want raw: exec, fd passing, an unseen waiter */
 uint32_t prx_want(struct prx *rx);
 void prx_unwant(struct prx *rx);
+/* The link has told of the end, which the program may not have come to yet. */
+bool prx_fin_known(const struct prx *rx);
+/* A SWITCH that is noted and not answered: not this time. */
+uint32_t prx_decline(struct prx *rx);
 /* The kernel socket may be handed over.  soft: and slot_bar() must succeed.  queued: FIONREAD. */
 bool prx_is_raw(const struct prx *rx, uint64_t queued);
 

@@ -196,6 +196,8 @@ bool prx_ring_free(const struct prx *rx, uint32_t link)
 		return false;
 	if (rx->state == PRX_ENDED && rx->C != rx->Pb)
 		return false;	/* a RST took RESUME away: the rest is read from the ring */
+	if (rx->link == link && rx->left)
+		return false;	/* ... or may yet take what follows it */
 	return MUT(FREE) || !rx->sw_e || rx->unbound;
 }
 
@@ -203,9 +205,10 @@ bool prx_ring_free(const struct prx *rx, uint32_t link)
 
 uint64_t prx_avail(const struct prx *rx, uint64_t *from)
 {
-	bool may = rx->state == PRX_ON || rx->state == PRX_ENDED;
+	/* what is asked back comes with RESUME, but for a sender that has ended */
+	bool may = (rx->state == PRX_ON && !rx->want) || rx->state == PRX_ENDED;
 
-	if (!may || rx->want || rx->closed)
+	if (!may || rx->closed)
 		return 0;
 	*from = rx->C;
 	return rx->Pb - rx->C;
@@ -250,6 +253,11 @@ uint32_t prx_want(struct prx *rx)
 			act |= PA_SEND_PLEASE;
 	}
 	return act;
+}
+
+uint32_t prx_decline(struct prx *rx)
+{
+	return rx->state == PRX_NOTED ? rx_forget(rx) : 0;
 }
 
 void prx_unwant(struct prx *rx)
@@ -298,12 +306,21 @@ void prx_on_kfin(struct prx *rx)
 
 void prx_on_krst(struct prx *rx)
 {
-	rx->krst = true;
+	st_rlx(&rx->krst, true);
 }
 
-/* the rest of the stream is ring bytes [from, to), then EOF or ECONNRESET */
+bool prx_fin_known(const struct prx *rx)
+{
+	return rx->state == PRX_ON && rx->finP != PROTO_NO_FIN;
+}
+
+/*
+ * The rest of the stream is ring bytes [from, to), then EOF or ECONNRESET: a
+ * reset behind the peer's FIN is no end of what can be read.
+ */
 static bool rx_end(struct prx *rx, uint64_t from, uint64_t to, bool reset)
 {
+	reset &= !(rx->krst && prx_fin_known(rx) && rx->finP == to);
 	st_rlx(&rx->state, PRX_ENDED);
 	rx->have = 0;
 	st_rlx(&rx->drop, 0);
@@ -333,8 +350,11 @@ static bool rx_verdict_soft(struct prx *rx, const struct pslot *s, bool unread)
 		return rx_end(rx, 0, 0, rx->krst);
 	if (MUT(REREAD) && rx->state == PRX_ON)
 		P = rx->Pb;
-	if (s->state == SLOT_RAW || s->state == SLOT_BARRED || s->e == 0)
+	/* all was in the kernel; but a RST may have taken the rest of it away there */
+	if (s->e == 0 || s->state == SLOT_BARRED || (s->state == SLOT_RAW && !rx->krst))
 		return rx_end(rx, 0, 0, rx->krst || rx->state == PRX_ON);
+	if (s->state == SLOT_RAW && (s->e != rx->met || (!rx->left && rx->state != PRX_ON)))
+		return rx_end(rx, 0, 0, true);
 	if (!rx_had(rx, s, &j) || (j < P && P - j > window))
 		return rx_end(rx, 0, 0, true);
 	return rx_end(rx, MIN(j, P), P, rx->krst || (unread && !MUT(UNREAD)));

@@ -6,14 +6,18 @@
  *	sender	p	A	log2(window) << 56 | P (48 bits)
  *	sender	n	A	N of the epoch in state
  *	sender	state	A, B	e << 16 | b0 << 8 | enum slot_state
+ *	sender	end	A	how the kernel socket will end: enum slot_end
  *	receiver credit	B	e << 48 | C
  *
- * Order of an attach: n, p with P = 0, then state RAW -> SWITCHING by
+ * Order of an attach: p with P = 0, n, then state RAW -> SWITCHING by
  * compare-and-swap (e and b0 change with it), SWITCH, ring bytes, then p
  * (release).  B changes state only RAW -> BARRED and back.  While state is
- * RAW or BARRED, n and p mean nothing: all of the epoch's bytes are on the
- * kernel socket.  Loads that another process may have made are clamped by
+ * RAW or BARRED, all of the epoch's bytes are on the kernel socket; the ring
+ * keeps them until the next epoch, for a RST may drop what the kernel had.  Loads that another process may have made are clamped by
  * the reader; nothing here is believed.
+ * end is stored before the kernel is told, so a FIN without either of its bits is
+ * that of a program that does not read any more: killed, exited or closed.  A may
+ * know of the link's death, leave the slot and send a FIN long before B knows.
  * Progress: every operation is one atomic instruction, except that a compare-
  * and-swap may fail, and then says so.
  */
@@ -30,12 +34,18 @@
 
 enum slot_state { SLOT_RAW, SLOT_SWITCHING, SLOT_ON, SLOT_PUMP, SLOT_BARRED };
 
+enum slot_end {
+	SLOT_END_FIN = 1,	/* half a close: its program may go on reading */
+	SLOT_END_LEFT = 2,	/* A has left the slot with its link, and says nothing here any more */
+};
+
 struct slot_shm {
 	/* sender's line */
 	uint64_t p cacheline_aligned;
 	uint64_t n;
 	uint64_t state;
-	uint64_t pad0[5];
+	uint64_t end;
+	uint64_t pad0[4];
 	/* receiver's line */
 	uint64_t credit cacheline_aligned;
 	uint64_t pad1[7];
@@ -44,6 +54,7 @@ struct slot_shm {
 static_assert(sizeof(struct slot_shm) == 128, "two cache lines");
 static_assert(offsetof(struct slot_shm, n) == 8, "layout is shared");
 static_assert(offsetof(struct slot_shm, state) == 16, "layout is shared");
+static_assert(offsetof(struct slot_shm, end) == 24, "layout is shared");
 static_assert(offsetof(struct slot_shm, credit) == 64, "receiver's own line");
 
 #define COUNT48(v)	((v) & PROTO_COUNT_MAX)
@@ -75,8 +86,8 @@ static inline bool slot_attach(struct slot_shm *s, uint16_t e, uint64_t N, uint8
 
 	if (slot_state_of(old) != SLOT_RAW)
 		return false;
-	st_rlx(&s->n, N);
 	st_rlx(&s->p, slot_p_pack(0, window_log2));
+	st_rel(&s->n, N);	/* behind P = 0: the last epoch's P is never read with this N */
 	/* pairs with slot_read(): n and p are those of e */
 	return cas_acqrel(&s->state, old, slot_state_pack(e, b0, SLOT_SWITCHING));
 }
@@ -94,6 +105,40 @@ static inline void slot_state_set(struct slot_shm *s, enum slot_state st)
 
 	/* B never changes a state but RAW and BARRED, so a store is enough */
 	st_rel(&s->state, (w & ~0xffull) | (uint64_t)st);
+}
+
+/* B: has A begun to leave the ring? */
+static inline bool slot_left(const struct slot_shm *s)
+{
+	uint8_t state = slot_state_of(ld_acq(&s->state)); /* pairs with slot_state_set() */
+
+	return state == SLOT_PUMP || state == SLOT_RAW;
+}
+
+/* B: has A begun an epoch, or given it up, that B has not answered? */
+static inline bool slot_switching(const struct slot_shm *s)
+{
+	return slot_state_of(ld_acq(&s->state)) == SLOT_SWITCHING; /* pairs with slot_attach() */
+}
+
+/* B: ... or is it writing to the kernel what B never met in the ring?  met: B's last epoch */
+static inline bool slot_unmet(const struct slot_shm *s, uint16_t met)
+{
+	uint64_t w = ld_acq(&s->state); /* pairs with slot_state_set() */
+
+	return slot_state_of(w) == SLOT_PUMP && slot_state_epoch(w) != met;
+}
+
+/* A: before its kernel FIN; pairs with slot_half_closed(): FIN seen, so is this */
+static inline void slot_end_set(struct slot_shm *s, uint64_t end)
+{
+	st_rel(&s->end, end);
+}
+
+/* B: after the kernel's FIN */
+static inline bool slot_half_closed(const struct slot_shm *s)
+{
+	return ld_acq(&s->end) & (SLOT_END_FIN | SLOT_END_LEFT);
 }
 
 /* B: RAW -> BARRED before exec.  false: A is attached, wait. */

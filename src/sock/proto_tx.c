@@ -23,7 +23,7 @@
 
 void ptx_init(struct ptx *tx, uint64_t kc)
 {
-	*tx = (struct ptx){ .state = PTX_RAW, .kc = kc };
+	*tx = (struct ptx){ .state = PTX_RAW, .kc = kc, .app = kc };
 }
 
 int ptx_bind(struct ptx *tx, uint32_t link, bool shared, uint64_t nonce, uint64_t window)
@@ -69,8 +69,10 @@ enum ptx_where ptx_where(const struct ptx *tx)
 void ptx_kernel_wrote(struct ptx *tx, uint64_t n)
 {
 	st_rlx(&tx->kc, tx->kc + n);
-	if (n)
+	if (n) {
 		tx->raw_after = true;
+		tx->app = tx->kc;
+	}
 }
 
 bool ptx_unread(const struct ptx *tx, uint64_t C)
@@ -222,12 +224,20 @@ uint32_t ptx_request(struct ptx *tx, uint16_t e)
 	return PA_WRITE_RECORD;
 }
 
+uint32_t ptx_tell_end(struct ptx *tx)
+{
+	if (tx->fin || !tx_on_ring(tx) || !tx->link_up)
+		return 0;
+	tx->fin = tx->fin_sent = true;
+	return PA_SEND_FIN;
+}
+
 uint32_t ptx_shutdown(struct ptx *tx)
 {
 	uint32_t act = 0;
 
 	if (tx->fin)
-		return 0;
+		return tx_fin_check(tx);
 	tx->fin = true;
 	if (tx->state == PTX_RAW || tx->state == PTX_QUIET)
 		return tx_shut_wr(tx);

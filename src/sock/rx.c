@@ -13,6 +13,9 @@
  * thread watches it, and readers look when they find nothing.
  */
 #define _GNU_SOURCE
+#include <limits.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -22,12 +25,16 @@
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 #include "sock/fdtab.h"
+#include "sock/hurry.h"
 #include "sock/io.h"
+#include "sock/kin.h"
 
 /* flags of recv() that look beside the stream; TCP takes no notice of any unknown */
 #define RX_FLAGS_ASIDE	(MSG_OOB | MSG_ERRQUEUE)
 #define POLL_EVERY	16
+#define PEEK_NAP_US	500
 
 static bool rx_blocking(const struct conn *c, const struct io *io)
 {
@@ -51,12 +58,17 @@ bool rx_look(struct conn *c)
 		return false;
 	}
 	c->rx_wlog = (uint8_t)wlog;
-	c->rx.window = 1ull << wlog;
+	if (likely(!conn_rx_far(c)))	/* there RESUME may come before WINDOW */
+		c->rx.window = 1ull << wlog;
 	return !(prx_on_data(&c->rx, c->rx.link, P - c->rx.Pb) & (PA_BREAK_LINK | PA_RESET));
 }
 
 static void rx_publish_credit(struct conn *c)
 {
+	if (unlikely(conn_rx_far(c))) {
+		conn_far_credit(c);
+		return;
+	}
 	/* pairs with tx_credit(): we are done with the bytes before C */
 	st_rel(&c->rx_words->credit, credit_pack(c->rx.e, c->rx.C));
 }
@@ -64,7 +76,7 @@ static void rx_publish_credit(struct conn *c)
 /* A writer sleeps and enough has been drained to be worth waking it? */
 static bool credit_due(const struct conn *c)
 {
-	return c->rx_wanted && (c->rx.C - c->rx.credited >= c->rx.window / 2 ||
+	return c->rx_wanted && (c->rx.C - c->rx.credited >= (1ull << c->rx_wlog) / 2 ||
 				c->rx.C == c->rx.Pb);
 }
 
@@ -105,11 +117,13 @@ static size_t rx_take(struct conn *c, struct io *io)
 /* After the last byte: the error, once, then the end.  Return: 0, -errno, -EAGAIN. */
 static ssize_t rx_end(struct conn *c, const struct io *io)
 {
-	int err = ld_rlx(&c->rx_err);
+	int err = owed_error(&c->owed);
 
-	if (err && !c->rx.eof)
-		return io->flags & MSG_PEEK ? -err : -conn_error_take(c);
-	return c->rx.eof || c->rx.state == PRX_ENDED ? 0 : -EAGAIN;
+	if (unlikely(c->rx_end_ns) && !c->rx_end_due)
+		return -EAGAIN;		/* more may come before it */
+	if (err && err != EPIPE && !c->rx.eof)	/* EPIPE comes after the end only */
+		return io->done ? -err : -owed_take(&c->owed);
+	return c->rx.eof || c->rx.state == PRX_ENDED || ld_rlx(&c->reset) ? 0 : -EAGAIN;
 }
 
 static ssize_t rx_ring(struct conn *c, struct io *io)
@@ -168,7 +182,35 @@ static void parse_raw(struct conn *c, const struct iovec *v, int k, size_t n)
 	}
 }
 
-/* Unbound: the call itself.  rxl held on entry and exit. */
+void rx_spliced(int fd, size_t n)
+{
+	struct conn *c = conn_lock_rx(fd);
+
+	if (!c)
+		return;
+	if (c->rx.state == PRX_RAW) {
+		prefix_fini(&c->rx_prefix, &conn_prefix_pool);
+		parse_raw(c, &(struct iovec){ (void *)1, n }, 1, n);
+	}
+	lock_drop(&c->rxl);
+}
+
+/*
+ * The call itself, which alone brings ancillary data: before there was a ring,
+ * and when there will be none any more.
+ */
+static bool rx_is_cold(const struct conn *c, const struct io *io)
+{
+	if (io->done)
+		return false;
+	if (!c->ever_bound)
+		return true;
+	return unlikely(io->msg) && ld_rlx(&c->meet) == MEET_OVER &&
+	       c->rx.state == PRX_RAW && !c->rx.drop && !c->rx_shut && !owed_error(&c->owed) &&
+	       !ld_rlx(&c->reset) && !rx_more_to_come(c);
+}
+
+/* Cold: rxl held on entry and exit. */
 static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 {
 	uint32_t gen = ld_rlx(&c->gen);
@@ -183,6 +225,9 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 		return n;
 	st_rlx(&c->rx_inside, c->rx_inside - 1);
 	st_rlx(&c->rx_read, true);
+	/* pairs with itself: a reset is told once, by the kernel or by us */
+	if (n == -ECONNRESET && !owed_by_kernel(&c->owed))
+		n = 0;
 	if (n <= 0)
 		return n;
 	if (io->flags & MSG_TRUNC)
@@ -192,6 +237,7 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 	if (!(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))) {
 		parse_raw(c, &(struct iovec){ (void *)1, (size_t)n }, 1, (size_t)n);
 		count(CNT_tcp_rx_bytes, (uint64_t)n);
+		count(CNT_tcp_rx_msgs, 1);
 		conn_warm(c);		/* one that mostly reads is worth a ring as well */
 	}
 	return n;
@@ -201,29 +247,30 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 static ssize_t rx_bound(struct conn *c, struct io *io)
 {
 	int peek = io->flags & (MSG_PEEK | MSG_TRUNC);
-	struct iovec v[IO_SLICE];
+	struct iovec slice[IO_SLICE];
+	const struct iovec *v = io->iov;
 	uint64_t limit = prx_next_read(&c->rx);
-	int k = io_slice(io, io->done, (size_t)MIN(limit, (uint64_t)(io->total - io->done)), v);
-	struct msghdr m = { .msg_iov = v, .msg_iovlen = (size_t)k };
+	int k = io->cnt;
 	ssize_t n;
+
+	if (io->done || limit < io->total) {
+		v = slice;
+		k = io_slice(io, io->done, (size_t)MIN(limit, (uint64_t)(io->total - io->done)), slice);
+	}
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v, .msg_iovlen = (size_t)k };
 
 	do
 		n = sys_recvmsg(c->fd, &m, MSG_DONTWAIT | peek);
 	while (n == -EINTR && !rx_blocking(c, io));
 	if (n < 0)
 		return n;
-	if (n == 0 && io->total > io->done) {
-		if (!c->rx_shut_out)	/* which alone makes it read 0 */
-			rx_kernel_end(c, 0);
-		n = rx_ring(c, io);
-		return n == -EAGAIN ? 0 : n;
-	}
-	if (io->flags & MSG_PEEK)
+	if (n == 0 || io->flags & MSG_PEEK)
 		return n;
 	if (c->rx_prefix.state == PREFIX_RAW)
 		account_app(c, v, k, (size_t)n, !(io->flags & MSG_TRUNC));
 	parse_raw(c, v, k, (size_t)n);
 	count(CNT_tcp_rx_bytes, (uint64_t)n);
+	count(CNT_tcp_rx_msgs, 1);
 	if (unlikely(c->link && ld_rlx(&c->link->state) == LINK_DEAD && !c->rx.left))
 		conn_todo(c, JOB_WATCH);	/* nothing holds the dead link now */
 	return n;
@@ -231,6 +278,13 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 
 static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
 {
+	if (n == 0 && io->total > io->done) {
+		if (c->rx_shut_out)	/* which alone makes it read 0 */
+			return -EAGAIN;
+		rx_kernel_end(c, 0);
+		n = rx_ring(c, io);
+		return n == -EAGAIN ? 0 : n;
+	}
 	if (n >= 0 || n == -EAGAIN || n == -EINTR || n == -EFAULT || n == -ENOMEM)
 		return n;
 	rx_kernel_end(c, (int)-n);
@@ -239,7 +293,7 @@ static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
 
 static ssize_t rx_step_bound(struct conn *c, struct io *io)
 {
-	if (c->rx.drop > 0 || c->rx.state == PRX_READY)
+	if (c->rx.drop > 0 || c->rx.state == PRX_READY || (c->rx.state == PRX_ON && c->rx.want))
 		rx_pull(c);
 	if (c->rx.state == PRX_ON || c->rx.state == PRX_ENDED) {
 		ssize_t n = rx_ring(c, io);
@@ -254,30 +308,67 @@ static ssize_t rx_step_bound(struct conn *c, struct io *io)
 	return rx_bound_end(c, io, rx_bound(c, io));
 }
 
+/* The program has got nothing, or less than it asked for. */
+static void rx_dry(struct conn *c, bool nothing)
+{
+	bool between = conn_rx_on_ring(c) || conn_rx_on_the_way(c);
+
+	st_rlx(&c->rx_dries, c->rx_dries + 1);
+	if (nothing || (between && !c->rx.eof))
+		st_rlx(&c->rx_starved, c->rx_starved + 1);
+}
+
 /* One round under the lock.  Return: bytes, 0 at the end, -errno. */
 static ssize_t rx_step(struct conn *c, int fd, struct io *io)
 {
-	if (!c->ever_bound)
+	if (rx_is_cold(c, io))
 		return rx_cold(c, fd, io);
 	st_rlx(&c->rx_read, true);
 	ssize_t n = rx_step_bound(c, io);
-	if (n == -EAGAIN && ld_rlx(&c->rx_err))
+	if (n == -EAGAIN && (owed_error(&c->owed) || ld_rlx(&c->reset)))
 		return rx_end(c, io);
 	if (n == -EAGAIN || (n > 0 && (size_t)n < io->total - io->done))
-		st_rlx(&c->rx_dries, c->rx_dries + 1);
-	/* what is there may be read, what comes later too; nobody waits for it */
-	return n == -EAGAIN && c->rx_shut ? 0 : n;
+		rx_dry(c, n == -EAGAIN);
+	return n;
 }
 
 /* --------------------------------------------------------------- the loop -- */
 
-struct rx_wait {
-	struct wait w;
+/* One call of the program's, and what its last round found under the lock. */
+struct rx_call {
+	int fd;
+	struct io *io;
+	/* Once the call has slept on it; its number may be another's by now. */
+	struct conn *held;
+	uint64_t deadline_ns;	/* 0: not known yet */
 	struct conn *c;
+	ssize_t n;		/* bytes, 0 at the end, -errno */
+	bool cold;		/* it was the kernel's own call */
+	bool blocking;
+	bool shut;		/* the program reads no more: nothing is the end */
+	bool seam;		/* it has a part, and looks once more for the rest */
+	bool again;		/* it has looked at the kernel once more */
+	int inq;		/* TCP_INQ of its last round; -1: not wanted */
+	/* of a round that found nothing */
+	bool kernel;		/* the kernel socket is slept on as well */
+	int kfd;
 	uint32_t gen;
 	uint8_t state;
-	bool kernel;		/* the kernel socket is slept on as well */
 };
+
+struct rx_wait {
+	struct wait w;
+	struct rx_call *call;
+};
+
+static void rx_wait_gone(struct wait *w)
+{
+	struct rx_call *t = container_of(w, struct rx_wait, w)->call;
+	struct conn *c = t->held;
+
+	t->held = NULL;
+	conn_sleeper_out(c);
+}
 
 /* Where bytes may come from while this thread waits. */
 static bool kernel_too(const struct conn *c)
@@ -289,8 +380,8 @@ static bool kernel_too(const struct conn *c)
 
 static bool rx_wait_ready(struct wait *w)
 {
-	struct rx_wait *t = container_of(w, struct rx_wait, w);
-	struct conn *c = t->c;
+	const struct rx_call *t = container_of(w, struct rx_wait, w)->call;
+	const struct conn *c = t->c;
 
 	return ld_rlx(&c->gen) != t->gen || ld_rlx(&c->rx.state) != t->state ||
 	       kernel_too(c) != t->kernel || ld_rlx(&c->rx_shut) || conn_ring_readable(c);
@@ -308,6 +399,21 @@ static ssize_t finish(struct io *io, ssize_t n)
 			*io->addrlen = 0;
 	}
 	return io->done ? (ssize_t)io->done : n;
+}
+
+/* As put_cmsg() in the kernel; room: msg_controllen as the program has set it. */
+static void put_inq(struct msghdr *m, size_t room, int left)
+{
+	struct cmsghdr *h = m->msg_control;
+
+	if (!h || room < CMSG_LEN(sizeof(left))) {
+		m->msg_flags |= MSG_CTRUNC;
+		return;
+	}
+	*h = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(left)), .cmsg_level = IPPROTO_TCP,
+			       .cmsg_type = TCP_CM_INQ };
+	memcpy(CMSG_DATA(h), &left, sizeof(left));
+	m->msg_controllen = MIN(room, CMSG_SPACE(sizeof(left)));
 }
 
 static void rx_poll(struct conn *c, size_t n)
@@ -328,81 +434,302 @@ static bool rx_nothing(const struct io *io)
 	       (!io->total || (io->rwflags & ~RWF_NOWAIT));
 }
 
-static struct conn *rx_again(int fd, struct conn *held)
+static struct conn *rx_again(const struct rx_call *t)
 {
-	if (!held)
-		return conn_lock_rx(fd);
-	lock_take(&held->rxl);
-	return held;
+	if (!t->held)
+		return conn_lock_rx(t->fd);
+	lock_take(&t->held->rxl);
+	return t->held;
 }
 
-/* *held: the conn, once the call has slept on it; its number may be another's by now. */
-static ssize_t rx_loop(int fd, struct io *io, struct conn **held)
+/* -EAGAIN for a program that will not wait: is that the last word?  rxl held; dropped. */
+static bool rx_look_again(struct rx_call *t, struct conn *c)
 {
-	uint64_t deadline = 0;
+	int fd = c->fd, queued = 0;
+	bool left = conn_rx_left(c);
+
+	if (left)
+		rx_pull(c);		/* RESUME is there, and what follows it */
+	uint8_t s = c->rx.state;
+	if (left && s != PRX_ON) {
+		lock_drop(&c->rxl);
+		return true;
+	}
+	bool sure = (s == PRX_ON && !c->rx.want) || s == PRX_ENDED ||
+		    (ld_rlx(&c->meet) != MEET_BOUND && s == PRX_RAW && !rx_more_to_come(c));
+
+	if (s == PRX_ON && conn_rx_far(c)) {	/* it is there when the CQ is looked at */
+		lock_drop(&c->rxl);
+		return engine_poll() > 0;
+	}
+	if (!sure)
+		conn_get(c);
+	lock_drop(&c->rxl);
+	if (sure)
+		return false;
+	bool again = rx_settle(c);
+	if (!again && !t->again)	/* a switch refused meanwhile leaves no other trace */
+		again = t->again = !sys_ioctl(fd, FIONREAD, &queued) && queued;
+	conn_put(c);
+	return again;
+}
+
+/* A read ends before an urgent byte, whatever follows. */
+static bool at_mark(const struct conn *c)
+{
+	int at = 0;
+
+	return !sys_ioctl(c->fd, SIOCATMARK, &at) && at;
+}
+
+/*
+ * A read that got a part of what it asked for ends where the stream goes from
+ * the kernel to the ring or back.  On TCP it would have had what follows too,
+ * which is there, or will be in a moment.  One that only looks cannot go on in
+ * the ring: what is there then has to come by the kernel.  rxl held.
+ */
+static bool rx_at_seam(const struct conn *c, const struct io *io)
+{
+	if (!c->rx_words || c->rx.eof)
+		return false;
+	if (io->flags & MSG_PEEK)
+		return rx_behind(c) > 0 || (c->rx.state == PRX_RAW && rx_more_to_come(c) && !at_mark(c));
+	switch (c->rx.state) {
+	case PRX_ON: return slot_left(c->rx_words);
+	case PRX_READY: return conn_rx_coming(c);
+	case PRX_RAW: return rx_more_to_come(c) && !at_mark(c);
+	default: return false;
+	}
+}
+
+/* The peer has all again that it put into the ring, and writes it to the kernel.  No lock held. */
+static void rx_decline(struct conn *c)
+{
+	lock_take(&c->rxl);
+	bool noted = c->rx.state == PRX_NOTED;
+	if (noted) {
+		rx_act(c, prx_decline(&c->rx));
+		c->rx_settled = 0;	/* in this epoch nothing was waited for yet */
+	}
+	lock_drop(&c->rxl);
+	if (noted)
+		rx_settle(c);
+}
+
+/* rxl held; dropped. */
+static void rx_over_seam(struct rx_call *t, struct conn *c)
+{
+	t->seam = true;
+	conn_get(c);
+	if (c->rx.state == PRX_ON)
+		rx_pull(c);
+	lock_drop(&c->rxl);
+	rx_settle(c);			/* the switch is known here */
+	if (t->io->flags & MSG_PEEK)
+		rx_decline(c);
+	conn_put(c);
+}
+
+/* A child's, or closed meanwhile.  rxl held; dropped.  Return: true, the call is over with t->n. */
+static bool rx_aside(struct rx_call *t, struct conn *c)
+{
+	bool kin = ld_rlx(&c->kin) & CONN_RX;
+
+	lock_drop(&c->rxl);
+	if (kin) {
+		int lost = kin_use_fd(t->fd, CONN_RX);
+		if (lost)		/* else the call is still to be made, as it is */
+			t->n = finish(t->io, lost);
+		return lost != 0;
+	}
+	t->n = end_parked(c) ? end_park(rx_blocking(c, t->io)) : io_kernel(t->fd, t->io);
+	return true;
+}
+
+/* What a sleep is for.  rxl held. */
+static void rx_nothing_yet(struct rx_call *t, struct conn *c)
+{
+	t->kernel = kernel_too(c);
+	t->kfd = c->fd;
+	t->gen = ld_rlx(&c->gen);
+	t->state = c->rx.state;
+	if (!t->held) {
+		conn_sleeper_in(c);
+		t->held = c;
+	}
+}
+
+/* What follows what is told now; at the end 1, to go on reading.  rxl held. */
+static int rx_inq(struct conn *c)
+{
+	uint64_t from, n = prx_avail(&c->rx, &from);
+
+	return n ? (int)MIN(n, (uint64_t)INT_MAX) : c->rx.state == PRX_ENDED;
+}
+
+/* rxl held. */
+static void rx_round(struct rx_call *t, struct conn *c)
+{
+	t->c = c;
+	t->cold = rx_is_cold(c, t->io);
+	t->n = rx_step(c, t->held ? c->fd : t->fd, t->io);
+	/* after SHUT_RD what is there may be read, what comes later too; nobody waits for it */
+	t->shut = c->rx_shut;
+	t->blocking = rx_blocking(c, t->io) && !t->shut && (!t->seam || t->io->flags & (MSG_WAITALL | MSG_PEEK));
+	if (unlikely(ld_rlx(&c->inq)) && t->n >= 0)
+		t->inq = rx_inq(c);
+	if (!c->rx_granted && ld_rlx(&c->meet) == MEET_BOUND)
+		conn_warm(c);
+	if (t->cold || !t->blocking)
+		return;
+	if (!t->deadline_ns && (t->n == -EAGAIN || (t->io->flags & MSG_WAITALL)))
+		t->deadline_ns = wait_deadline_ns(ld_rlx(&c->rcvtimeo_ns));
+	if (t->n == -EAGAIN)
+		rx_nothing_yet(t, c);
+}
+
+static bool rx_over(const struct rx_call *t)
+{
+	const struct io *io = t->io;
+
+	if (t->n < 0)
+		return t->n != -EAGAIN || !t->blocking;
+	return t->n == 0 || !(io->flags & MSG_WAITALL) || (io->flags & MSG_PEEK) ||
+	       io->done >= io->total || !t->blocking;
+}
+
+/* Return: true, the call is over with t->n, or what it has. */
+static bool rx_sleep(struct rx_call *t)
+{
+	struct pollfd p = { t->kfd, POLLIN, 0 };
+	struct rx_wait rw = {
+		.w = { .ready = rx_wait_ready, .gone = rx_wait_gone, .kfds = &p,
+		       .nkfds = t->kernel ? 1 : 0, .deadline_ns = t->deadline_ns },
+		.call = t,
+	};
+
+	t->n = wait_run(&rw.w);
+	if (!t->held && t->io->done)		/* a handler ran */
+		return true;
+	if (t->n && !t->io->total) {	/* for no bytes the kernel sleeps once, whatever ends it */
+		t->n = 0;
+		return true;
+	}
+	if (t->n == -EINTR && rw.w.restart && !t->io->done && t->deadline_ns == WAIT_FOREVER)
+		return false;	/* as SA_RESTART has it */
+	if (t->n == -ETIMEDOUT)
+		t->n = -EAGAIN;
+	return t->n != 0;
+}
+
+/* More will not come.  rxl held. */
+static bool rx_is_all(struct conn *c)
+{
+	struct pollfd p = { c->fd, POLLRDHUP, 0 };
+	struct timespec zero = { 0, 0 };
+
+	if (c->rx.eof || c->rx.state == PRX_ENDED || prx_fin_known(&c->rx) || owed_error(&c->owed))
+		return true;
+	return kernel_too(c) && sys_ppoll(&p, 1, &zero, NULL) > 0;
+}
+
+/* A look at all that is asked for, or at nothing.  rxl held. */
+static bool rx_peeks_on(const struct rx_call *t, struct conn *c)
+{
+	int both = MSG_PEEK | MSG_WAITALL;
+
+	return t->n > 0 && !t->cold && t->blocking && (t->io->flags & both) == both &&
+	       (size_t)t->n < t->io->total && !rx_is_all(c);
+}
+
+/*
+ * What is there already keeps every poll from waiting, so this looks again now
+ * and then.  rxl held; dropped.  Return: true, the call is over with what there is.
+ */
+static bool rx_peek_on(struct rx_call *t, struct conn *c)
+{
+	uint64_t soon = clock_ns() + PEEK_NAP_US * NS_PER_US, until = MIN(soon, t->deadline_ns);
+	struct wait w = { .ready = wait_never, .deadline_ns = until, .no_spin = true };
+
+	conn_get(c);
+	lock_drop(&c->rxl);
+	rx_decline(c);		/* ring bytes behind it would never show */
+	conn_put(c);
+	return wait_run(&w) == -EINTR || clock_ns() >= t->deadline_ns;
+}
+
+static ssize_t rx_tell(struct rx_call *t)
+{
+	size_t room = t->io->msg ? t->io->msg->msg_controllen : 0;
+	ssize_t n = finish(t->io, t->n);
+
+	if (unlikely(t->inq >= 0) && n >= 0 && t->io->msg)
+		put_inq(t->io->msg, room, t->inq);
+	return n;
+}
+
+static ssize_t rx_loop(struct rx_call *t)
+{
+	struct io *io = t->io;
 
 	for (;;) {
-		struct conn *c = rx_again(fd, *held);
+		struct conn *c = rx_again(t);
 
 		if (!c || !c->established) {
 			if (c)
 				lock_drop(&c->rxl);
-			return io->done ? finish(io, 0) : io_kernel(fd, io);
+			return io->done ? finish(io, 0) : io_kernel(t->fd, io);
 		}
-		bool cold = !c->ever_bound;
-		ssize_t n = rx_step(c, *held ? c->fd : fd, io);
-		bool blocking = rx_blocking(c, io);
-		if (!c->rx_granted && ld_rlx(&c->meet) == MEET_BOUND)
-			conn_warm(c);
-		struct pollfd p = { c->fd, POLLIN, 0 };
-		bool kernel = kernel_too(c);
-		struct rx_wait t = {
-			.w = { .ready = rx_wait_ready, .kfds = &p, .nkfds = kernel ? 1 : 0 },
-			.kernel = kernel,
-			.c = c,
-			.gen = ld_rlx(&c->gen),
-			.state = c->rx.state,
-		};
-		if (!deadline)
-			deadline = blocking ? wait_deadline_ns(ld_rlx(&c->rcvtimeo_ns)) : 1;
-		if (n == -EAGAIN && blocking && !*held && !cold) {
-			conn_sleeper_in(c);
-			*held = c;
-		}
-		lock_drop(&c->rxl);
-		if (cold)
-			return n;
-		if (n > 0) {
-			io->done += (size_t)n;
-			rx_poll(c, (size_t)n);
-		}
-		if (n >= 0 && (n == 0 || !(io->flags & MSG_WAITALL) || (io->flags & MSG_PEEK) ||
-			       io->done >= io->total || !blocking))
-			return finish(io, n);
-		if (n < 0 && (n != -EAGAIN || !blocking))
-			return finish(io, n);
-		if (n > 0)
+		if (unlikely((ld_rlx(&c->kin) & CONN_RX) || c->closing)) {
+			if (rx_aside(t, c))
+				return t->n;
 			continue;
-		t.w.deadline_ns = deadline;
-		int err = wait_run(&t.w);
-		if (err == -EINTR && t.w.restart && !io->done && deadline == WAIT_FOREVER)
-			continue;	/* as SA_RESTART has it */
-		if (err == -ETIMEDOUT)
-			err = -EAGAIN;
-		if (err)
-			return finish(io, err);
+		}
+		rx_round(t, c);
+		if (t->n == -EAGAIN && !t->blocking && !t->cold) {
+			if (rx_look_again(t, c))
+				continue;
+			return finish(io, t->shut ? 0 : t->n);
+		}
+		if (unlikely(rx_peeks_on(t, c))) {
+			if (rx_peek_on(t, c))
+				return finish(io, t->n);
+			continue;
+		}
+		bool seam = t->n > 0 && !t->cold && !t->seam &&
+			    (size_t)t->n < io->total - io->done && rx_at_seam(c, io);
+		if (unlikely(seam))
+			rx_over_seam(t, c);
+		else
+			lock_drop(&c->rxl);
+		if (t->cold)
+			return t->n;
+		if (unlikely(seam) && io->flags & MSG_PEEK)
+			continue;
+		if (t->n > 0) {
+			io->done += (size_t)t->n;
+			rx_poll(c, (size_t)t->n);
+		}
+		if (unlikely(seam))
+			continue;
+		if (rx_over(t) || (t->n <= 0 && rx_sleep(t)))
+			return rx_tell(t);
 	}
 }
 
 ssize_t rx_run(int fd, struct io *io)
 {
-	struct conn *held = NULL;
+	struct rx_call t = { .fd = fd, .io = io, .inq = -1 };
 
 	section_call();
-	if (io_check(io) || (io->flags & RX_FLAGS_ASIDE) || rx_nothing(io))
+	if (io_check(io) || (io->flags & RX_FLAGS_ASIDE) || rx_nothing(io)) {
+		if (io->flags & RX_FLAGS_ASIDE)
+			kin_first(fd, CONN_RX);
 		return io_kernel(fd, io);
-	ssize_t n = rx_loop(fd, io, &held);
-	if (held)
-		conn_sleeper_out(held);
+	}
+	ssize_t n = rx_loop(&t);
+	if (t.held)
+		conn_sleeper_out(t.held);
+	hurry(fd, false);
 	return n;
 }

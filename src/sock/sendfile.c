@@ -17,7 +17,9 @@
 #include "sock/bind.h"
 #include "sock/calls.h"
 #include "sock/fdtab.h"
+#include "sock/hurry.h"
 #include "sock/io.h"
+#include "sock/kin.h"
 #include "sock/sock.h"
 
 #define BUFFER	65536
@@ -55,6 +57,8 @@ static ssize_t by_kernel(struct conn *c, int out, int in, off_t *off, size_t n)
 	if (r > 0 && first)
 		head = read_again(in, off, (size_t)r, buf, sizeof(buf));
 	tx_kernel_end(c, gen, alone, head ? buf : NULL, head, r > 0 ? (size_t)r : 0);
+	if (r == -EPIPE && end_parked(c))
+		return end_park(!ld_rlx(&c->nonblock));
 	return r;
 }
 
@@ -82,9 +86,17 @@ static ssize_t by_buffer(int out, int in, off_t *off, size_t n)
 /* One piece of *want bytes at most; says in *want what was tried.  Return: bytes or -errno. */
 static ssize_t piece(int out, int in, off_t *off, size_t *want)
 {
+	int lost = kin_first(out, CONN_TX);
+	if (lost && lost != -EAGAIN)
+		return lost;
 	struct conn *c = conn_lock_tx(out);
 	ssize_t r;
 
+	if (c && (lost || owed_error(&c->owed))) {	/* sock_send() knows how to wait, and the error */
+		lock_drop(&c->txl);
+		*want = MIN(*want, (size_t)BUFFER);
+		return by_buffer(out, in, off, *want);
+	}
 	if (!c || !c->established) {
 		if (c)
 			lock_drop(&c->txl);
@@ -106,6 +118,7 @@ ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
 	size_t done = 0, want;
 	ssize_t r;
 
+	hurry(out, true);
 	do {
 		want = n - done;
 		r = piece(out, in, off, &want);

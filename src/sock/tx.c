@@ -23,29 +23,43 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "base/section.h"
 #include "base/sys.h"
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 #include "sock/fdtab.h"
+#include "sock/hello.h"
+#include "sock/hurry.h"
 #include "sock/io.h"
+#include "sock/kin.h"
+#include "sock/unseen.h"
+#include "sock/window.h"
 
 /* flags of send() that make no difference on a ring */
 #define TX_FLAGS_OK	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_MORE | MSG_DONTROUTE | \
 			 MSG_CONFIRM)
 #define STALL_MS	100
-#define BULK_BYTES	4096		/* a write this large is no message of a dialogue */
+#define OWNER_MS	1000		/* a half-done write that stands still so long is passed by */
 
 static bool tx_blocking(const struct conn *c, const struct io *io)
 {
 	return !ld_rlx(&c->nonblock) && !(io->flags & MSG_DONTWAIT);
 }
 
+/* What has gone already is what the call returns; the next one has the signal. */
 static ssize_t broken_pipe(const struct io *io)
 {
-	if (!(io->flags & MSG_NOSIGNAL))
-		sys3(SYS_tgkill, sys_getpid(), sys_gettid(), SIGPIPE);
+	siginfo_t si = { .si_signo = SIGPIPE, .si_code = SI_USER };
+
+	if ((io->flags & MSG_NOSIGNAL) || io->done)
+		return -EPIPE;
+	si.si_pid = sys_getpid();
+	si.si_uid = (uid_t)sys0(SYS_getuid);
+	if (sys4(SYS_rt_tgsigqueueinfo, si.si_pid, sys_gettid(), SIGPIPE, &si) < 0)
+		sys3(SYS_tgkill, si.si_pid, sys_gettid(), SIGPIPE);
 	return -EPIPE;
 }
 
@@ -69,15 +83,45 @@ static void account_kernel(struct conn *c, const struct io *io, size_t skip, siz
 	}
 	ptx_kernel_wrote(&c->tx, n);
 	count(CNT_tcp_tx_bytes, n);
+	count(CNT_tcp_tx_msgs, 1);
 }
 
-static ssize_t kernel_part(int fd, const struct io *io, size_t max)
+/* No SIGPIPE: a write() becomes a sendmsg(), but for a program that is shut in. */
+static void part_silent(struct io *part, struct msghdr *m)
+{
+	bool file = part->call == CALL_write || part->call == CALL_writev;
+
+	if (file && hello_forbidden())
+		return;
+	if (file) {
+		part->call = CALL_sendmsg;
+		part->msg = m;
+	}
+	part->flags |= MSG_NOSIGNAL;
+}
+
+/* By the program's own kind of call: a filter may know no other. */
+static ssize_t kernel_part(int fd, struct io *io, size_t max)
 {
 	struct iovec v[IO_SLICE];
-	struct msghdr m = { .msg_iov = v, .msg_iovlen = (size_t)io_slice(io, io->done, max, v) };
-	ssize_t n = section_away(real.sendmsg(fd, &m, io->flags));
+	struct msghdr m = { .msg_iov = v };
+	struct io part = *io;
 
-	return n < 0 ? -errno : n;
+	part.iov = v;
+	part.cnt = io_slice(io, io->done, max, v);
+	if (io->done)
+		part.flags |= MSG_NOSIGNAL;	/* a part is no failure */
+	m.msg_iovlen = (size_t)part.cnt;
+	if (io->msg)
+		part.msg = &m;
+	else if (part.cnt > 1 && io->cnt == 1)
+		part.cnt = 1;
+	if (io->done)		/* as in broken_pipe() */
+		part_silent(&part, &m);
+	io->asked = 0;
+	for (int i = 0; i < part.cnt; i++)
+		io->asked += v[i].iov_len;
+	return io_kernel(fd, &part);
 }
 
 /* txl held on entry and exit; away during the call.  Return: bytes or -errno. */
@@ -88,15 +132,21 @@ static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 	bool whole = io->done == 0 && (io->total <= CONN_PIECE || !tx_blocking(c, io) || io->msg);
 
 	lock_drop(&c->txl);
+	io->asked = io->total - io->done;
 	ssize_t n = whole ? io_kernel(fd, io) : kernel_part(fd, io, CONN_PIECE);
 	lock_take(&c->txl);
 	if (ld_rlx(&c->gen) != gen)
 		return n;
 	c->tx_inside--;
+	/* pairs with itself: a reset is told once, by the kernel or by us */
+	if (unlikely(n == -ECONNRESET && !io->done) && !owed_by_kernel(&c->owed))
+		n = broken_pipe(io);
 	if (n == -EAGAIN || (n > 0 && ld_rlx(&c->nonblock) && (size_t)n < io->total - io->done))
 		c->tx_blocked = true;	/* as the kernel: OUT is news when there is room */
 	if (n > 0)
 		account_kernel(c, io, io->done, (size_t)n, alone && c->tx_inside == 0);
+	else if (n < 0 && n != -EAGAIN && n != -EINTR && io->done)
+		conn_error_took(c, (int)-n);	/* this call returns a part: the next one tells */
 	if (c->tx_calls != UINT32_MAX)
 		st_rlx(&c->tx_calls, c->tx_calls + 1);
 	conn_warm(c);
@@ -125,6 +175,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 		}
 		ptx_kernel_wrote(&c->tx, n);
 		count(CNT_tcp_tx_bytes, n);
+		count(CNT_tcp_tx_msgs, 1);
 		if (c->tx_calls != UINT32_MAX)
 			st_rlx(&c->tx_calls, c->tx_calls + 1);
 		conn_warm(c);
@@ -137,11 +188,6 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 static void tx_ask_credit(struct conn *c);
 static void tx_want_credit(struct conn *c);
 
-static bool tx_in_ring(const struct conn *c)
-{
-	return c->tx.state == PTX_SWITCHING || c->tx.state == PTX_ON;
-}
-
 void tx_credit(struct conn *c)
 {
 	uint64_t w = ld_acq(&c->tx_words->credit);	/* pairs with rx_publish_credit() */
@@ -149,33 +195,20 @@ void tx_credit(struct conn *c)
 
 	uint32_t acts = ptx_on_credit(&c->tx, c->tx.link, credit_epoch(w), credit_count(w));
 
-	if (c->tx.K != K)
-		st_rlx(&c->tx_progress_ns, 0);
+	if (c->tx.K != K && c->tx_progress_ns)
+		st_rlx(&c->tx_progress_ns, clock_ns());
 	if (unlikely(acts & ~(uint32_t)PA_WAKE))	/* the last byte before FIN was read */
 		tx_act(c, acts);
 }
 
-static uint64_t tx_room(struct conn *c)
+/* The peer learns of P. */
+static void tx_publish(struct conn *c)
 {
-	uint64_t window = 1ull << c->tx_wlog;
-
-	if (c->tx.P - c->tx.K > window / 2 || c->tx_grow)
-		tx_credit(c);
-	if (c->tx_grow && c->tx.P == c->tx.K) {
-		c->tx_grow = false;
-		if (2 * window <= c->tx_ring_bytes) {
-			st_rlx(&c->tx_wlog, c->tx_wlog + 1);
-			window = 1ull << c->tx_wlog;
-			ptx_window(&c->tx, window);
-		}
+	if (unlikely(conn_tx_far(c))) {
+		conn_far_post(c);
+		return;
 	}
-	uint64_t used = c->tx.P - c->tx.K;
-
-	return used < window ? window - used : 0;
-}
-
-static void tx_tell(struct conn *c)
-{
+	slot_publish(c->tx_words, c->tx.P, c->tx_wlog);
 	c->tx_seq = link_tell(c->link, c->peer_slot, c->tx_seq);
 }
 
@@ -188,16 +221,15 @@ static size_t tx_put(struct conn *c, struct io *io)
 		c->tx_grow = true;
 	if (!n)
 		return 0;
-	io_to_ring(io, io->done, c->tx_ring, (1ull << c->tx_wlog) - 1, c->tx.P, n);
+	window_put(c, io, n);
 	uint32_t acts = ptx_put(&c->tx, n);
-	slot_publish(c->tx_words, c->tx.P, c->tx_wlog);
-	tx_tell(c);
+	tx_publish(c);
 	if (unlikely(acts))
 		tx_act(c, acts);
 	count(CNT_ring_tx_bytes, n);
 	count(CNT_ring_tx_msgs, 1);
 	/* whoever waits for OUT now was never told EAGAIN: ask before he sleeps */
-	if (unlikely(ld_rlx(&c->nonblock) && tx_in_ring(c) && !conn_ring_writable(c)))
+	if (unlikely(ld_rlx(&c->nonblock) && conn_tx_in_ring(c) && !conn_ring_writable(c)))
 		tx_ask_credit(c);
 	return n;
 }
@@ -207,13 +239,15 @@ void tx_credit_came(struct conn *c)
 {
 	c->tx_wanted = false;
 	st_rlx(&c->tx_progress_ns, 0);
-	if (!c->tx_blocked || !tx_in_ring(c))
+	if (!c->tx_blocked || !conn_tx_in_ring(c))
 		return;
 	tx_credit(c);
-	if (conn_ring_writable(c))
+	if (conn_ring_writable(c)) {
 		c->tx_blocked = false;
-	else
+		unseen_offer(c);
+	} else {
 		tx_want_credit(c);
+	}
 }
 
 /* A writer is about to sleep, or was told EAGAIN: the reader's credit shall wake us. */
@@ -237,41 +271,65 @@ static void tx_want_credit(struct conn *c)
 	}
 }
 
+/* Out of the ring into the kernel is one step under the lock, but where the kernel is full. */
+void tx_settle(struct conn *c)
+{
+	lock_take(&c->txl);
+	lock_drop(&c->txl);
+}
+
 void tx_want_room(struct conn *c)
 {
 	lock_take(&c->txl);
-	if (tx_in_ring(c)) {
+	if (conn_tx_in_ring(c)) {
 		tx_credit(c);
-		if (tx_in_ring(c) && !conn_ring_writable(c))
+		if (conn_tx_in_ring(c) && !conn_ring_writable(c))
 			tx_want_credit(c);
 	}
 	lock_drop(&c->txl);
 }
 
-/* An attach came to nothing: the next one wants more traffic first.  txl held. */
+/*
+ * An attach came to nothing: the next one wants more traffic first, and what
+ * goes back to the kernel from the ring is none.  txl held, after the retreat.
+ */
 void tx_backoff(struct conn *c)
 {
+	uint64_t kept = c->tx.state == PTX_PUMP ? c->tx.P - c->tx.ps : 0;
 	uint32_t shift = MIN(c->tx_fails, 8u);
 
 	c->tx_fails++;
-	c->tx_retry_bytes = c->tx.kc + ((uint64_t)CONN_WINDOW_MIN << shift);
+	c->tx_retry_bytes = c->tx.kc + kept + ((uint64_t)CONN_WINDOW_MIN << shift);
 }
 
-/* Background thread, STALL_MS after a writer met a full ring.  txl held. */
-bool tx_stalled(struct conn *c, uint64_t now)
+/*
+ * Background thread, STALL_MS after a writer met a full ring.  A reader that
+ * stops before a credit is due has made room all the same, of which the writer
+ * is told here; if that is too little, the watch begins anew.  txl held.
+ */
+void tx_stalled(struct conn *c, uint64_t now)
 {
-	if (!conn_tx_on_ring(c) || c->tx.state == PTX_PUMP || !c->tx_progress_ns)
-		return false;
-	tx_credit(c);
+	if (!conn_tx_in_ring(c))
+		st_rlx(&c->tx_progress_ns, 0);	/* no deadline: nobody waits for a reader */
 	if (!c->tx_progress_ns)
-		return false;
-	if (now < c->tx_progress_ns + STALL_MS * NS_PER_MS)
-		return true;
-	st_rlx(&c->tx_progress_ns, 0);
-	c->tx_wanted = false;
-	tx_backoff(c);
-	tx_retreat(c, REASON_SLOW_READER);
-	return false;
+		return;
+	tx_credit(c);
+	if (!conn_tx_in_ring(c))
+		return;
+	if (conn_ring_writable(c) && !c->tx_shut) {
+		st_rlx(&c->tx_progress_ns, 0);
+		if (c->tx_blocked) {
+			c->tx_blocked = false;
+			unseen_offer(c);
+			conn_watcher->event(c, EPOLLOUT);
+		}
+		wait_wake_ready();
+	} else if (now >= c->tx_progress_ns + STALL_MS * NS_PER_MS) {
+		st_rlx(&c->tx_progress_ns, 0);
+		c->tx_wanted = false;
+		tx_retreat(c, REASON_SLOW_READER);
+		tx_backoff(c);
+	}
 }
 
 /* ------------------------------------------------------------ switching -- */
@@ -292,6 +350,8 @@ static int kernel_count(const struct conn *c, uint64_t *n)
 			return -ENOSYS;
 		if (b.tcpi_state != 1 && b.tcpi_state != 8)	/* ESTABLISHED, CLOSE_WAIT */
 			return -ENOTCONN;
+		if (b.tcpi_state == 8 && !rx_half_closed(c))
+			return -EAGAIN;		/* nobody reads there any more */
 		if (a.tcpi_bytes_acked != b.tcpi_bytes_acked)
 			continue;
 		/* the SYN of the active side counts as an acked byte (Linux 6.18) */
@@ -301,11 +361,13 @@ static int kernel_count(const struct conn *c, uint64_t *n)
 	return -EAGAIN;
 }
 
+/* Who does not wait, and is not seen to wait elsewhere, may write past us when we say EAGAIN. */
 static bool switchable(struct conn *c)
 {
 	return ld_rlx(&c->meet) == MEET_BOUND && ld_rlx(&c->tx_granted) && c->tx_inside == 0 && !c->tx_stuck &&
 	       !c->tx_shut && c->tx.kc >= c->tx_retry_bytes && !ld_rlx(&c->rx.want) &&
-	       ld_rlx(&c->link->state) == LINK_UP && ptx_may_switch(&c->tx);
+	       ld_rlx(&c->link->state) == LINK_UP && ptx_may_switch(&c->tx) &&
+	       (!ld_rlx(&c->nonblock) || ld_rlx(&c->rx_waited));
 }
 
 bool tx_for_ring(struct conn *c)
@@ -316,24 +378,6 @@ bool tx_for_ring(struct conn *c)
 static bool may_switch(struct conn *c, const struct io *io)
 {
 	return io->done < io->total && !io->bad && switchable(c);
-}
-
-/*
- * The window of the epoch that begins: larger after one that was too small,
- * and for a program that writes much without waiting (see outgrown()).
- */
-static void window_begin(struct conn *c, const struct io *io)
-{
-	uint64_t window = 1ull << c->tx_wlog;
-
-	if (c->tx_grow)
-		window *= 2;
-	if (!tx_blocking(c, io) && (c->tx_grow || io->total - io->done >= BULK_BYTES))
-		window = MAX(window, (uint64_t)CONN_AHEAD);
-	c->tx_grow = false;
-	window = MIN(window, c->tx_ring_bytes);
-	st_rlx(&c->tx_wlog, (uint8_t)__builtin_ctzll(window));
-	ptx_window(&c->tx, window);
 }
 
 /* Return: true when writes go to the ring from now on. */
@@ -352,13 +396,16 @@ static bool try_switch(struct conn *c, const struct io *io)
 	}
 	uint8_t b0 = io_byte(io, io->done);
 
-	window_begin(c, io);
-	if (!slot_attach(c->tx_words, ptx_next_epoch(&c->tx), N, b0, c->tx_wlog))
+	window_begin(c, tx_blocking(c, io), io->total - io->done);
+	if (conn_tx_far(c))
+		conn_far_begin(c);
+	else if (!slot_attach(c->tx_words, ptx_next_epoch(&c->tx), N, b0, c->tx_wlog))
 		return false;
 	uint32_t acts = ptx_switch(&c->tx, N, b0);
 
 	if (acts & PA_ILLEGAL) {
-		slot_state_set(c->tx_words, SLOT_RAW);
+		if (!conn_tx_far(c))
+			slot_state_set(c->tx_words, SLOT_RAW);
 		return false;
 	}
 	c->tx_seq = 0;
@@ -370,26 +417,96 @@ static bool try_switch(struct conn *c, const struct io *io)
 	}
 	conn_count_ring(c);
 	count(CNT_attaches, 1);
+	probe_3(attach, c->fd, c->tx.e, N);
 	tx_act(c, acts);
 	return c->tx.state == PTX_SWITCHING;
 }
 
 /* --------------------------------------------------------------- the loop -- */
 
-struct tx_wait {
-	struct wait w;
+/* One call of the program's, and what its last round found under the lock. */
+struct tx_call {
+	int fd;
+	struct io *io;
+	/* Once the call has slept on it, or owns it; its number may be another's by now. */
+	struct conn *held;
+	uint64_t deadline_ns;	/* 0: not known yet; 1: there is no waiting */
 	struct conn *c;
+	ssize_t n;		/* bytes, -errno; at last what the call returns */
 	uint32_t gen;
 	size_t want;
+	bool blocking;
+	bool raw;		/* the kernel's before the round, and after it */
+	bool busy;		/* another write goes first */
 };
+
+struct tx_wait {
+	struct wait w;
+	struct tx_call *call;
+};
+
+/*
+ * A socket's buffer takes megabytes before writes of several threads come out
+ * mixed; a ring is full much sooner.  So a blocking write of which a part is in
+ * the ring is the owner of the direction until it is over.  One that does not
+ * get on is passed by: its thread may have been cancelled, or have jumped out
+ * of it, and where the kernel is full as well, TCP would mix them too.
+ */
+static bool tx_busy(struct conn *c, const struct io *io)
+{
+	if (likely(!c->tx_owner) || c->tx_owner == io)
+		return false;
+	if (clock_ns() - c->tx_owner_ns < OWNER_MS * NS_PER_MS)
+		return true;
+	st_rlx(&c->tx_owner, NULL);
+	return false;
+}
+
+static void tx_own(struct conn *c, const struct io *io)
+{
+	st_rlx(&c->tx_owner, io);
+	c->tx_owner_ns = clock_ns();
+}
+
+static void tx_own_no_more(struct conn *c, const struct io *io)
+{
+	lock_take(&c->txl);
+	bool mine = c->tx_owner == io;
+	if (mine) {
+		st_rlx(&c->tx_owner, NULL);
+		conn_watcher->event(c, EPOLLOUT);
+	}
+	lock_drop(&c->txl);
+	if (mine)
+		wait_wake_ready();
+}
+
+/* The call is over, or may be. */
+static void tx_leave(struct tx_call *t)
+{
+	struct conn *c = t->held;
+
+	t->held = NULL;
+	if (unlikely(ld_rlx(&c->tx_owner) == t->io))
+		tx_own_no_more(c, t->io);
+	conn_sleeper_out(c);
+}
+
+static void tx_wait_gone(struct wait *w)
+{
+	tx_leave(container_of(w, struct tx_wait, w)->call);
+}
 
 static bool tx_wait_ready(struct wait *w)
 {
-	struct tx_wait *t = container_of(w, struct tx_wait, w);
+	const struct tx_call *t = container_of(w, struct tx_wait, w)->call;
 	uint8_t s = ld_rlx(&t->c->tx.state);
 
-	if (ld_rlx(&t->c->gen) != t->gen || s == PTX_RAW || s == PTX_QUIET ||
-	    ld_rlx(&t->c->tx_shut) || ld_rlx(&t->c->rx_err))
+	if (ld_rlx(&t->c->gen) != t->gen || ld_rlx(&t->c->tx_shut) || owed_error(&t->c->owed))
+		return true;
+	if (t->busy)
+		return !ld_rlx(&t->c->tx_owner);
+	if (s == PTX_RAW || s == PTX_QUIET)
 		return true;
 	if (s == PTX_PUMP)
 		return false;
@@ -399,11 +516,11 @@ static bool tx_wait_ready(struct wait *w)
 /* Spinning was in vain: from now on the reader is to tell. */
 static void tx_before_sleep(struct wait *w)
 {
-	struct tx_wait *t = container_of(w, struct tx_wait, w);
+	const struct tx_call *t = container_of(w, struct tx_wait, w)->call;
 	struct conn *c = t->c;
 
 	lock_take(&c->txl);
-	if (ld_rlx(&c->gen) == t->gen && tx_in_ring(c)) {
+	if (ld_rlx(&c->gen) == t->gen && conn_tx_in_ring(c)) {
 		tx_credit(c);
 		if (conn_ring_room(c) < t->want)
 			tx_want_credit(c);
@@ -429,6 +546,7 @@ static ssize_t tx_step_ring(struct conn *c, struct io *io)
 
 	if (n || io->total == io->done)
 		return (ssize_t)n;
+	count(CNT_stalls, 1);
 	if (!tx_blocking(c, io))
 		tx_want_credit(c);
 	return -EAGAIN;
@@ -455,13 +573,18 @@ static void tx_kernel_for_good(struct conn *c)
 /* One round under the lock.  Return: bytes, -errno; -EAGAIN: nothing moves now. */
 static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 {
-	if (unlikely(ld_rlx(&c->rx_err)) && io->total)
-		return -conn_error_take(c);
+	if (unlikely(owed_error(&c->owed))) {	/* a write of no bytes tells it, too */
+		if (io->done)
+			return -EPIPE;	/* who had some keeps it for later */
+		int err = owed_take(&c->owed);
+
+		return !err || err == EPIPE ? broken_pipe(io) : -err;
+	}
 	if (unlikely(c->tx_shut) && conn_tx_on_ring(c))
 		return broken_pipe(io);
 	if (unlikely(tx_odd(io)))
 		tx_kernel_for_good(c);
-	if (likely(tx_in_ring(c))) {
+	if (likely(conn_tx_in_ring(c))) {
 		ssize_t n = tx_step_ring(c, io);
 
 		if (likely(n != -EAGAIN) || !outgrown(c, io))
@@ -482,77 +605,173 @@ static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 	}
 }
 
-static struct conn *tx_again(int fd, struct conn *held)
+static void tx_deadline(struct tx_call *t, const struct conn *c)
 {
-	if (!held)
-		return conn_lock_tx(fd);
-	lock_take(&held->txl);
-	return held;
+	if (!t->deadline_ns)
+		t->deadline_ns = tx_blocking(c, t->io)
+				 ? wait_deadline_ns(ld_rlx(&c->sndtimeo_ns)) : 1;
 }
 
-/* *held: the conn, once the call has slept on it; its number may be another's by now. */
-static ssize_t tx_loop(int fd, struct io *io, struct conn **held)
+/* As SA_RESTART has it. */
+static bool tx_restarts(const struct tx_call *t, const struct wait *w)
 {
-	uint64_t deadline = 0;
+	return w->restart && !t->io->done && t->deadline_ns == WAIT_FOREVER;
+}
 
+/*
+ * In a child: its parent may have written more than the kernel takes now, and
+ * that goes first.  Return: 0 go round again, or -errno.
+ */
+static int tx_kin(const struct tx_call *t)
+{
+	int err = kin_use_fd(t->fd, CONN_TX);
+
+	if (err != -EAGAIN || t->deadline_ns == 1)
+		return err;
+	uint64_t soon = clock_ns() + 10 * NS_PER_MS, until = MIN(soon, t->deadline_ns);
+	struct wait w = { .ready = wait_never, .deadline_ns = until };
+	if (wait_run(&w) == -EINTR && !tx_restarts(t, &w))
+		return -EINTR;
+	return clock_ns() >= t->deadline_ns ? -EAGAIN : 0;
+}
+
+static struct conn *tx_again(const struct tx_call *t)
+{
+	if (!t->held)
+		return conn_lock_tx(t->fd);
+	lock_take(&t->held->txl);
+	return t->held;
+}
+
+/* The call returns what has gone, or else n. */
+static bool tx_ends(struct tx_call *t, ssize_t n)
+{
+	t->n = t->io->done ? (ssize_t)t->io->done : n;
+	return true;
+}
+
+/* A child's, or closed meanwhile.  txl held; dropped.  Return: true, the call is over. */
+static bool tx_aside(struct tx_call *t, struct conn *c)
+{
+	if (ld_rlx(&c->kin) & CONN_TX) {
+		tx_deadline(t, c);
+		lock_drop(&c->txl);
+		int lost = tx_kin(t);
+		return lost ? tx_ends(t, lost) : false;
+	}
+	lock_drop(&c->txl);
+	t->n = end_parked(c) ? end_park(tx_blocking(c, t->io)) : io_kernel(t->fd, t->io);
+	return true;
+}
+
+/* txl held. */
+static void tx_round(struct tx_call *t, struct conn *c)
+{
+	struct io *io = t->io;
+	bool was_raw = !conn_tx_on_ring(c);
+
+	t->c = c;
+	t->busy = tx_busy(c, io);
+	t->n = t->busy ? -EAGAIN : tx_step(c, t->held ? c->fd : t->fd, io);
+	if (likely(t->n >= 0 && io->done + (size_t)t->n >= io->total))
+		return;
+	t->blocking = tx_blocking(c, io);
+	t->raw = was_raw && !conn_tx_on_ring(c);
+	t->gen = ld_rlx(&c->gen);
+	t->want = (size_t)MIN((uint64_t)(io->total - io->done), (1ull << c->tx_wlog) / 4);
+	bool owns = t->n > 0 && t->blocking &&
+		    (!was_raw || io->total <= CONN_PIECE || c->tx_owner == io);
+	bool sleeps = t->n == -EAGAIN && t->blocking && (t->busy || !t->raw);
+	if (owns)
+		tx_own(c, io);
+	tx_deadline(t, c);
+	if ((sleeps || owns) && !t->held) {
+		conn_sleeper_in(c);
+		t->held = c;
+	}
+	if (t->busy && !t->blocking)
+		c->tx_blocked = true;
+}
+
+/* Return: true, the call is over with t->n. */
+static bool tx_over(struct tx_call *t)
+{
+	ssize_t n = t->n;
+
+	if (n > 0)
+		t->io->done += (size_t)n;
+	if (n >= 0 && t->io->done >= t->io->total)
+		return tx_ends(t, 0);
+	if (n < 0 && (n != -EAGAIN || !t->blocking || (t->raw && !t->busy)))
+		return tx_ends(t, n);
+	if (!t->blocking)
+		return tx_ends(t, 0);
+	if (n > 0 && t->raw && (size_t)n < t->io->asked)
+		return tx_ends(t, 0);	/* interrupted or timed out in the kernel */
+	return false;
+}
+
+/* Return: true, the call is over with t->n. */
+static bool tx_sleep(struct tx_call *t)
+{
+	uint64_t until = t->busy ? MIN(t->deadline_ns, clock_ns() + OWNER_MS * NS_PER_MS)
+				 : t->deadline_ns;
+	struct tx_wait tw = {
+		.w = { .ready = tx_wait_ready, .before_sleep = tx_before_sleep,
+		       .gone = tx_wait_gone, .deadline_ns = until },
+		.call = t,
+	};
+	int err = wait_run(&tw.w);
+
+	if (!t->held && t->io->done)		/* a handler ran */
+		return tx_ends(t, 0);
+	if (!err || (err == -ETIMEDOUT && until < t->deadline_ns) ||
+	    (err == -EINTR && tx_restarts(t, &tw.w)))
+		return false;
+	return tx_ends(t, err == -ETIMEDOUT ? -EAGAIN : err);
+}
+
+static ssize_t tx_loop(struct tx_call *t)
+{
 	for (;;) {
-		struct conn *c = tx_again(fd, *held);
+		struct conn *c = tx_again(t);
 
 		if (!c || !c->established) {
 			if (c)
 				lock_drop(&c->txl);
-			return io->done ? (ssize_t)io->done : io_kernel(fd, io);
+			return t->io->done ? (ssize_t)t->io->done : io_kernel(t->fd, t->io);
 		}
-		bool kernel = !conn_tx_on_ring(c);
-		ssize_t n = tx_step(c, *held ? c->fd : fd, io);
-		bool blocking = tx_blocking(c, io);
-		bool ring = conn_tx_on_ring(c);
-		uint64_t want = MIN((uint64_t)(io->total - io->done), (1ull << c->tx_wlog) / 4);
-		struct tx_wait t = {
-			.w = { .ready = tx_wait_ready, .before_sleep = tx_before_sleep },
-			.c = c,
-			.gen = ld_rlx(&c->gen),
-			.want = (size_t)want,
-		};
-		if (!deadline)
-			deadline = blocking ? wait_deadline_ns(ld_rlx(&c->sndtimeo_ns)) : 1;
-		if (n == -EAGAIN && blocking && !*held && (!kernel || ring)) {
-			conn_sleeper_in(c);
-			*held = c;
-		}
-		lock_drop(&c->txl);
-		if (n > 0)
-			io->done += (size_t)n;
-		if (n >= 0 && io->done >= io->total)
-			return (ssize_t)io->done;
-		if (n < 0 && (n != -EAGAIN || !blocking || (kernel && !ring)))
-			return io->done ? (ssize_t)io->done : n;
-		if (!blocking)
-			return (ssize_t)io->done;
-		if (n > 0 && kernel && !ring && (size_t)n < CONN_PIECE)
-			return (ssize_t)io->done;	/* interrupted or timed out in the kernel */
-		if (n > 0)
+		if (unlikely((ld_rlx(&c->kin) & CONN_TX) || c->closing)) {
+			if (tx_aside(t, c))
+				return t->n;
 			continue;
-		t.w.deadline_ns = deadline;
-		int err = wait_run(&t.w);
-		if (err == -EINTR && t.w.restart && !io->done && deadline == WAIT_FOREVER)
-			continue;	/* as SA_RESTART has it */
-		if (err == -ETIMEDOUT)
-			err = -EAGAIN;
-		if (err)
-			return io->done ? (ssize_t)io->done : err;
+		}
+		tx_round(t, c);
+		bool parked = unlikely(c->closing) && t->n < 0 && end_parked(c);
+		lock_drop(&c->txl);
+		if (unlikely(parked))		/* it was inside the kernel */
+			return end_park(t->blocking);
+		if (tx_over(t) || (t->n <= 0 && tx_sleep(t)))
+			return t->n;
 	}
+}
+
+/* writev() of no bytes ends before it comes to the socket; send() and write() do not. */
+static bool tx_nothing(const struct io *io)
+{
+	return !io->total && (io->call == CALL_writev || io->call == CALL_pwritev2);
 }
 
 ssize_t tx_run(int fd, struct io *io)
 {
-	struct conn *held = NULL;
+	struct tx_call t = { .fd = fd, .io = io };
 
 	section_call();
-	if (io_check(io))
+	if (io_check(io) || tx_nothing(io))
 		return io_kernel(fd, io);
-	ssize_t n = tx_loop(fd, io, &held);
-	if (held)
-		conn_sleeper_out(held);
+	hurry(fd, true);
+	ssize_t n = tx_loop(&t);
+	if (t.held)
+		tx_leave(&t);
 	return n;
 }

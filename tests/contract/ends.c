@@ -3,22 +3,76 @@
 #define _GNU_SOURCE
 #include "ends.h"
 
+#include <config.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
 
-const struct rnic_ops *const contract_devices[] = { &rnic_soft_ops };
-const size_t contract_ndevices = ARRAY_SIZE(contract_devices);
+#define POKE	0x706f6b65u	/* wr_id of what end_broken() sends */
+
+const struct rnic_ops *contract_device = &rnic_soft_ops;
+
+#ifdef HAVE_VERBS
+/* Opened in a process of its own: what runs afterwards may fork before it does. */
+static int device_works(void)
+{
+	struct rnic *r = NULL;
+	pid_t pid = fork();
+	int status = 0;
+
+	if (!pid) {
+		int err = contract_device->open(&r, NULL);
+
+		if (err)
+			printf("no %s device: %s\n", contract_device->name, strerror(-err));
+		fflush(stdout);
+		_exit(err ? 77 : 0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+#endif
+
+int contract_pick(int argc, char **argv)
+{
+	if (getenv("SIDESTEP_LOG_FILE"))
+		log_open(LOG_INFO, getenv("SIDESTEP_LOG_FILE"));
+	if (argc > 2)
+		cmocka_set_test_filter(argv[2]);
+	config.fault.far = argc > 1 && !strcmp(argv[1], "far");
+	if (argc < 2 || !strcmp(argv[1], "soft") || config.fault.far)
+		return 0;
+	config.fault.no_write_imm = !strcmp(argv[1], "verbs-noimm");
+	if (!config.fault.no_write_imm && strcmp(argv[1], "verbs") != 0)
+		return 2;
+#ifdef HAVE_VERBS
+	contract_device = &rnic_verbs_ops;
+	return device_works();
+#else
+	puts("built without verbs");
+	return 77;
+#endif
+}
+
+bool contract_shared(void)
+{
+	return contract_device == &rnic_soft_ops && !config.fault.far;
+}
 
 void end_open(struct end *e, const struct rnic_ops *dev, uint32_t depth, struct end *share)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC,
 		.cap = { .max_recv_wr = depth, .max_send_wr = depth, .max_send_sge = 4,
-			 .max_recv_sge = 1, .max_inline_data = 65536 } };
+			 .max_recv_sge = 1 } };
 
 	memset(e, 0, sizeof(*e));
 	e->dev = dev;
@@ -37,17 +91,22 @@ void end_open(struct end *e, const struct rnic_ops *dev, uint32_t depth, struct 
 		e->cq = dev->cq_new(e->rnic, (int)(4 * depth), e->ch);
 		assert_non_null(e->cq);
 	}
+	attr.cap.max_inline_data = MIN(e->rnic->max_inline, 65536u);
 	attr.send_cq = attr.recv_cq = e->cq;
 	e->qp = dev->qp_new(e->pd, &attr);
 	assert_non_null(e->qp);
 	assert_true(attr.cap.max_recv_wr >= depth);
 	assert_int_equal(dev->slab_new(e->pd, SLAB_BYTES, &e->slab), 0);
+	e->source.fd = -1;
+	if (!e->rnic->shared)
+		assert_int_equal(dev->source_new(e->pd, 2 * SLAB_BYTES, &e->source), 0);
 }
 
 void end_close(struct end *e)
 {
 	e->dev->qp_free(e->qp);
 	e->dev->slab_free(&e->slab);
+	e->dev->slab_free(&e->source);
 	if (e->cq_shared)
 		return;
 	e->dev->cq_free(e->cq);
@@ -109,14 +168,34 @@ int end_recvs(struct end *e, uint32_t n)
 	return err;
 }
 
+/* From registered memory, if the device reads it itself. */
+static void source_use(struct end *e, struct ibv_sge *sge, unsigned int *flags)
+{
+	uint8_t *to;
+
+	if (sge->length > e->rnic->max_inline)
+		*flags &= ~(unsigned int)IBV_SEND_INLINE;
+	if (e->rnic->shared || (*flags & IBV_SEND_INLINE) || sge->length > SLAB_BYTES)
+		return;
+	if (e->source_at + sge->length > e->source.len)
+		e->source_at = 0;
+	to = (uint8_t *)e->source.addr + e->source_at;
+	e->source_at += sge->length;
+	memcpy(to, (const void *)(uintptr_t)sge->addr, sge->length);
+	*sge = (struct ibv_sge){ (uintptr_t)to, sge->length, e->source.lkey };
+}
+
 int end_post(struct end *e, enum ibv_wr_opcode op, const void *src, uint32_t len, uint64_t off,
 	     uint32_t imm, unsigned int flags, uint64_t wr_id)
 {
 	struct ibv_sge sge = { (uintptr_t)src, len, e->slab.lkey };
 	struct ibv_send_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = len ? 1 : 0,
-				  .opcode = op, .send_flags = flags, .imm_data = imm }, *bad = NULL;
+				  .opcode = op, .imm_data = imm }, *bad = NULL;
 	int err;
 
+	if (len)
+		source_use(e, &sge, &flags);
+	wr.send_flags = flags;
 	wr.wr.rdma.remote_addr = e->base + off;
 	wr.wr.rdma.rkey = e->rkey;
 	err = ibv_post_send(e->qp, &wr, &bad);
@@ -163,44 +242,35 @@ bool end_idle(struct end *e)
 	return ibv_poll_cq(e->cq, 1, &wc) == 0;
 }
 
-union fd_control {
-	struct cmsghdr h;
-	char buf[CMSG_SPACE(sizeof(int) * RNIC_PARAM_FDS)];
-};
-
-bool params_send(int sock, struct rnic_params *p)
+bool end_taken(struct end *e, uint64_t seq)
 {
-	union fd_control c = { .buf = { 0 } };
-	struct iovec iov = { p, sizeof(*p) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	bool ok;
+	uint64_t until = clock_ns() + BOUND_MS * NS_PER_MS;
 
-	if (p->nfds) {
-		m.msg_control = c.buf;
-		m.msg_controllen = CMSG_SPACE(p->nfds * sizeof(int));
-		c.h.cmsg_level = SOL_SOCKET;
-		c.h.cmsg_type = SCM_RIGHTS;
-		c.h.cmsg_len = CMSG_LEN(p->nfds * sizeof(int));
-		memcpy(CMSG_DATA(&c.h), p->fds, p->nfds * sizeof(int));
-	}
-	ok = sendmsg(sock, &m, MSG_NOSIGNAL) == sizeof(*p);
-	for (uint32_t i = 0; i < p->nfds; i++)
-		close(p->fds[i]);
-	return ok;
+	while (!e->dev->wr_taken(e->qp, seq))
+		if (e->rnic->shared || !end_idle(e) || clock_ns() > until)
+			return false;
+	return true;
 }
 
-bool params_recv(int sock, struct rnic_params *p)
+bool end_broken(struct end *e)
 {
-	union fd_control c;
-	struct iovec iov = { p, sizeof(*p) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
-			    .msg_controllen = sizeof(c.buf) };
-	struct cmsghdr *h;
+	uint64_t until = clock_ns() + BOUND_MS * NS_PER_MS;
+	struct ibv_wc wc = { .wr_id = POKE };
 
-	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) != sizeof(*p))
+	if (e->rnic->shared || e->dev->qp_broken(e->qp))
+		return e->dev->qp_broken(e->qp);
+	if (end_post(e, IBV_WR_RDMA_WRITE, NULL, 0, 0, 0, IBV_SEND_SIGNALED, POKE))
 		return false;
-	h = CMSG_FIRSTHDR(&m);
-	if (p->nfds && h)
-		memcpy(p->fds, CMSG_DATA(h), p->nfds * sizeof(int));
-	return !p->nfds || h;
+	/* one by one: what is flushed after it is the test's */
+	while (!e->dev->qp_broken(e->qp))
+		if ((ibv_poll_cq(e->cq, 1, &wc) == 1 && wc.wr_id != POKE) || clock_ns() > until)
+			return false;
+	return true;
+}
+
+bool end_readable(struct end *e)
+{
+	struct pollfd p = { e->ch->fd, POLLIN, 0 };
+
+	return poll(&p, 1, e->rnic->shared ? 0 : BOUND_MS) == 1;
 }

@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/fault.h"
 
 #define DEPTH 64u
 
@@ -36,7 +39,7 @@ static void order_and_wrap(void **state)
 {
 	static uint8_t buf[4096];
 
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 
 		ends_open(&a, &b, dev, DEPTH);
@@ -51,6 +54,7 @@ static void order_and_wrap(void **state)
 			expect_recv(&b, i, i, len);
 			assert_memory_equal((uint8_t *)b.slab.addr + off, buf, len);
 			assert_int_equal(end_recvs(&b, 1), 0);
+			assert_true(end_taken(&a, i + 1));
 		}
 		assert_true(end_idle(&a) && end_idle(&b));
 		ends_close(&a, &b);
@@ -59,7 +63,7 @@ static void order_and_wrap(void **state)
 
 static void wr_list_with_several_sges(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		char x[] = "abc", y[] = "defgh";
 		struct ibv_sge sge[2];
@@ -94,7 +98,7 @@ static void wr_list_with_several_sges(void **state)
 
 static void source_that_is_the_target(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 
 		ends_open(&a, &b, dev, DEPTH);
@@ -111,7 +115,7 @@ static void source_that_is_the_target(void **state)
 
 static void signaled_sends_complete_when_taken(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		struct ibv_wc wc;
 
@@ -129,12 +133,12 @@ static void signaled_sends_complete_when_taken(void **state)
 		assert_int_equal(wc.wr_id, 77);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 		assert_int_equal(wc.opcode, IBV_WC_RDMA_WRITE);
-		assert_true(dev->wr_taken(a.qp, 1));
+		assert_true(end_taken(&a, 1));
 		expect_recv(&b, 1, 2, 1);
 		expect_recv(&b, 2, 3, 1);
 		assert_true(end_wait(&a, &wc));
 		assert_int_equal(wc.wr_id, 79);
-		assert_true(dev->wr_taken(a.qp, 3));
+		assert_true(end_taken(&a, 3));
 		assert_false(dev->wr_taken(a.qp, 4));
 		/* a plain write raises nothing there and completes here */
 		assert_int_equal(end_post(&a, IBV_WR_RDMA_WRITE, "w", 1, 3, 0,
@@ -148,23 +152,27 @@ static void signaled_sends_complete_when_taken(void **state)
 
 static void wr_taken_counts_only_write_imm(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		struct ibv_wc wc;
 
 		ends_open(&a, &b, dev, DEPTH);
 		assert_int_equal(end_recvs(&b, DEPTH), 0);
 		for (uint32_t i = 0; i < 5 * DEPTH; i++) {
-			assert_int_equal(end_post(&a, IBV_WR_SEND, NULL, 0, 0, 0, 0, 0), 0);
+			if (a.rnic->max_send_bytes) {
+				assert_int_equal(end_post(&a, IBV_WR_SEND, NULL, 0, 0, 0, 0, 0), 0);
+				assert_true(end_wait(&b, &wc));
+				assert_int_equal(wc.opcode, IBV_WC_RECV);
+				assert_int_equal(end_recvs(&b, 1), 0);
+			}
+			assert_false(dev->wr_taken(a.qp, i + 1));
 			assert_int_equal(end_write(&a, NULL, 0, 0, i, 0, 0), 0);
-			assert_true(end_wait(&b, &wc));
-			assert_int_equal(wc.opcode, IBV_WC_RECV);
 			if (a.peer)
 				assert_false(dev->wr_taken(a.qp, i + 1));
 			assert_true(end_wait(&b, &wc));
-			assert_true(dev->wr_taken(a.qp, i + 1));
+			assert_true(end_taken(&a, i + 1));
 			assert_true(dev->wr_taken(a.qp, 1));
-			assert_int_equal(end_recvs(&b, 2), 0);
+			assert_int_equal(end_recvs(&b, 1), 0);
 		}
 		ends_close(&a, &b);
 	}
@@ -172,15 +180,21 @@ static void wr_taken_counts_only_write_imm(void **state)
 
 static void sends_into_posted_receives(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
-		char msg[] = "four bytes of iwarp", got[32] = "", big[4096] = "";
-		struct ibv_sge sge = { (uintptr_t)got, sizeof(got), 0 };
+		char msg[] = "four bytes of iwarp", *got, big[4096] = "";
+		struct ibv_sge sge;
 		struct ibv_recv_wr rwr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1 }, *bad;
 		struct ibv_wc wc;
 
 		ends_open(&a, &b, dev, DEPTH);
-		sge.lkey = b.slab.lkey;
+		if (!a.rnic->max_send_bytes) {
+			assert_int_equal(end_post(&a, IBV_WR_SEND, msg, 4, 0, 0, 0, 0), EOPNOTSUPP);
+			ends_close(&a, &b);
+			skip();
+		}
+		got = b.slab.addr;
+		sge = (struct ibv_sge){ (uintptr_t)got, 32, b.slab.lkey };
 		assert_int_equal(ibv_post_recv(b.qp, &rwr, &bad), 0);
 		assert_int_equal(end_post(&a, IBV_WR_SEND_WITH_IMM, msg, sizeof(msg), 0, 42,
 					  IBV_SEND_INLINE, 0), 0);
@@ -197,15 +211,18 @@ static void sends_into_posted_receives(void **state)
 		assert_int_equal(ibv_post_recv(b.qp, &rwr, &bad), 0);
 		assert_int_equal(end_post(&a, IBV_WR_SEND, msg, 5, 0, 0, 0, 0), 0);
 		assert_true(end_wait(&b, &wc));
-		assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
-		assert_true(dev->qp_broken(b.qp) && dev->qp_broken(a.qp));
+		/* the verdict's name is the driver's */
+		if (a.rnic->shared)
+			assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
+		assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+		assert_true(dev->qp_broken(b.qp) && end_broken(&a));
 		ends_close(&a, &b);
 	}
 }
 
 static void completions_wait_for_receives(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 
 		ends_open(&a, &b, dev, DEPTH);
@@ -224,7 +241,7 @@ static void completions_wait_for_receives(void **state)
 
 static void full_lane_and_full_queues_say_enomem(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		uint32_t n = 0;
 		int err;
@@ -240,7 +257,7 @@ static void full_lane_and_full_queues_say_enomem(void **state)
 		}
 		/* the one refused was not published, and there is room again */
 		assert_int_equal(end_recvs(&b, 1), 0);
-		assert_true(end_idle(&b));
+		assert_true(end_idle(&b) && end_taken(&a, n));
 		assert_int_equal(end_write(&a, "x", 1, 0, 7, 0, 0), 0);
 		expect_recv(&b, n, 7, 1);
 		assert_int_equal(end_recvs(&b, DEPTH), 0);
@@ -251,7 +268,7 @@ static void full_lane_and_full_queues_say_enomem(void **state)
 
 static void wrong_writes_are_refused(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		static const struct { uint64_t off; uint32_t len; } out[] = {
 			{ SLAB_BYTES, 1 }, { SLAB_BYTES - 1, 2 }, { UINT64_MAX, 1 },
 			{ UINT64_MAX - 1, 8 }, { (uint64_t)1 << 63, 1 }, { 1, SLAB_BYTES },
@@ -280,7 +297,7 @@ static void wrong_writes_are_refused(void **state)
 /* Both QPs of a connection, and a second connection, on one CQ and one thread. */
 static void several_qps_on_one_cq(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end e[4];
 		uint32_t seen[4] = { 0 };
 
@@ -307,7 +324,7 @@ static void several_qps_on_one_cq(void **state)
 		assert_true(end_idle(&e[0]));
 		/* free one from the middle; the rest goes on */
 		end_close(&e[1]);
-		assert_true(dev->qp_broken(e[0].qp));
+		assert_true(end_broken(&e[0]));
 		assert_int_equal(end_write(&e[2], "m", 1, 0, 99, 0, 0), 0);
 		for (bool found = false; !found;) {
 			struct ibv_wc wc;
@@ -333,19 +350,24 @@ static void expect_flush(struct end *e, uint64_t wr_id)
 /* Published first, then flushed; at the end that broke it and at the other. */
 static void error_delivers_then_flushes(void **state)
 {
-	FOR_EACH_DEVICE(dev)
+	ON_DEVICE(dev)
 		for (int who = 0; who < 2; who++) {
 			struct end a, b;
+			struct ibv_wc wc;
 
 			ends_open(&a, &b, dev, DEPTH);
 			assert_int_equal(end_recvs(&b, 5), 0);
 			for (uint32_t i = 0; i < 3; i++)
 				assert_int_equal(end_write(&a, "e", 1, 0, i, IBV_SEND_SIGNALED,
 							   100 + i), 0);
+			for (uint32_t i = 0; i < 3 && !a.peer; i++)
+				assert_true(end_wait(&a, &wc));	/* they have arrived */
 			dev->qp_error(who ? a.qp : b.qp);
-			assert_true(dev->qp_broken(a.qp) && dev->qp_broken(b.qp));
+			if (a.peer)
+				assert_true(dev->qp_broken(a.qp) && dev->qp_broken(b.qp));
 			for (uint32_t i = 0; i < 3; i++)
 				expect_recv(&b, i, i, 1);
+			assert_true(end_broken(&a) && end_broken(&b));
 			expect_flush(&b, 3);
 			expect_flush(&b, 4);
 			assert_true(end_idle(&b));
@@ -359,7 +381,7 @@ static void error_delivers_then_flushes(void **state)
 
 static void error_flushes_untaken_sends(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		struct ibv_wc wc;
 
@@ -368,10 +390,12 @@ static void error_flushes_untaken_sends(void **state)
 		assert_int_equal(end_write(&a, "1", 1, 0, 1, IBV_SEND_SIGNALED, 1), 0);
 		assert_int_equal(end_write(&a, "2", 1, 0, 2, IBV_SEND_SIGNALED, 2), 0);
 		expect_recv(&b, 0, 1, 1);
-		dev->qp_error(a.qp);
+		if (a.peer)
+			dev->qp_error(a.qp);
 		assert_true(end_wait(&a, &wc));
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 		assert_int_equal(wc.wr_id, 1);
+		dev->qp_error(a.qp);
 		expect_flush(&a, 2);
 		assert_true(end_idle(&a));
 		ends_close(&a, &b);
@@ -381,10 +405,12 @@ static void error_flushes_untaken_sends(void **state)
 /* The lane is full, so the error cannot be put into it. */
 static void error_behind_a_full_lane(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		uint32_t n = 0;
 
+		if (!contract_shared())
+			skip();
 		ends_open(&a, &b, dev, DEPTH);
 		assert_int_equal(end_recvs(&b, DEPTH), 0);
 		while (!end_write(&a, "x", 1, 0, n, 0, 0))
@@ -409,7 +435,7 @@ static bool readable(struct end *e)
 
 static void events_only_when_armed(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		struct ibv_wc wc;
 
@@ -423,25 +449,56 @@ static void events_only_when_armed(void **state)
 		assert_false(readable(&b));
 		assert_int_equal(end_write(&a, "2", 1, 0, 2, 0, 0), 0);
 		assert_int_equal(end_write(&a, "3", 1, 0, 3, 0, 0), 0);
-		assert_true(end_sleep(&b, &wc));
-		assert_true(readable(&b));
+		assert_true(end_readable(&b));
 		dev->channel_drain(b.ch);
-		assert_false(readable(&b));
+		expect_recv(&b, 1, 2, 1);
 		expect_recv(&b, 2, 3, 1);
+		assert_false(readable(&b));
 		/* a sender asleep is woken when its completion is taken */
-		assert_int_equal(end_write(&a, "4", 1, 0, 4, IBV_SEND_SIGNALED, 4), 0);
+		assert_true(a.peer || end_taken(&a, 3));
 		assert_int_equal(ibv_req_notify_cq(a.cq, 0), 0);
-		assert_true(end_idle(&a));
+		assert_int_equal(end_write(&a, "4", 1, 0, 4, IBV_SEND_SIGNALED, 4), 0);
+		if (a.peer)
+			assert_true(end_idle(&a));
 		expect_recv(&b, 3, 4, 1);
-		assert_true(readable(&a));
+		assert_true(end_readable(&a));
 		assert_true(end_wait(&a, &wc));
 		assert_int_equal(wc.wr_id, 4);
-		/* an error wakes both */
+		/* an error wakes whoever waits for something; where memory is shared, both */
 		dev->channel_drain(a.ch);
+		assert_int_equal(end_recvs(&a, 1), 0);
 		assert_int_equal(ibv_req_notify_cq(a.cq, 0), 0);
 		assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
 		dev->qp_error(a.qp);
-		assert_true(readable(&a) && readable(&b));
+		assert_true(end_readable(&a));
+		if (a.peer)
+			assert_true(readable(&b));
+		ends_close(&a, &b);
+	}
+}
+
+/* Armed for what the peer wants to be heard, and for the end. */
+static void events_that_are_solicited(void **state)
+{
+	ON_DEVICE(dev) {
+		struct end a, b;
+		uint32_t n = 0;
+
+		ends_open(&a, &b, dev, DEPTH);
+		assert_int_equal(end_recvs(&b, 8), 0);
+		assert_int_equal(ibv_req_notify_cq(b.cq, 1), 0);
+		if (!a.peer) {
+			assert_int_equal(end_write(&a, "1", 1, 0, 1, 0, 0), 0);
+			expect_recv(&b, n++, 1, 1);
+			assert_false(readable(&b));
+		}
+		assert_int_equal(end_write(&a, "2", 1, 0, 2, IBV_SEND_SOLICITED, 0), 0);
+		assert_true(end_readable(&b));
+		dev->channel_drain(b.ch);
+		expect_recv(&b, n++, 2, 1);
+		assert_int_equal(ibv_req_notify_cq(b.cq, 1), 0);
+		dev->qp_error(b.qp);
+		assert_true(end_readable(&b));
 		ends_close(&a, &b);
 	}
 }
@@ -449,7 +506,7 @@ static void events_only_when_armed(void **state)
 /* What completes by something this process does after it armed. */
 static void events_of_late_posts(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a, b;
 		struct ibv_wc wc;
 
@@ -458,7 +515,7 @@ static void events_of_late_posts(void **state)
 		assert_int_equal(ibv_req_notify_cq(a.cq, 0), 0);
 		assert_int_equal(end_post(&a, IBV_WR_RDMA_WRITE, "x", 1, 0, 0,
 					  IBV_SEND_SIGNALED, 1), 0);
-		assert_true(readable(&a));
+		assert_true(end_readable(&a));
 		dev->channel_drain(a.ch);
 		assert_true(end_wait(&a, &wc));
 		/* one that the peer takes later */
@@ -470,9 +527,9 @@ static void events_of_late_posts(void **state)
 		assert_true(end_idle(&b));
 		assert_false(readable(&b));
 		assert_int_equal(end_recvs(&b, 1), 0);
-		assert_true(readable(&b));
+		assert_true(end_readable(&b));
 		expect_recv(&b, 0, 2, 1);
-		assert_true(readable(&a));
+		assert_true(end_readable(&a));
 		assert_true(end_wait(&a, &wc));
 		assert_int_equal(wc.wr_id, 2);
 		ends_close(&a, &b);
@@ -481,7 +538,7 @@ static void events_of_late_posts(void **state)
 
 static void unconnected_qp_posts_nothing(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a;
 
 		end_open(&a, dev, DEPTH, NULL);
@@ -494,9 +551,71 @@ static void unconnected_qp_posts_nothing(void **state)
 	}
 }
 
+/* The other end may be connected first; what it sends then is ours once we are. */
+static void nothing_is_delivered_before_connect(void **state)
+{
+	ON_DEVICE(dev) {
+		struct end a, b;
+		struct rnic_params pa, pb;
+
+		end_open(&a, dev, DEPTH, NULL);
+		end_open(&b, dev, DEPTH, NULL);
+		assert_int_equal(end_recvs(&b, 2), 0);
+		assert_int_equal(end_export(&a, &pa), 0);
+		assert_int_equal(end_export(&b, &pb), 0);
+		assert_int_equal(end_accept(&a, &pb), 0);
+		assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
+		assert_int_equal(end_write(&a, "x", 1, 0, 7, IBV_SEND_SIGNALED, 1), 0);
+		dev->channel_drain(b.ch);
+		assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
+		assert_true(end_idle(&b) && end_idle(&a));
+		assert_int_equal(end_accept(&b, &pa), 0);
+		assert_true(end_readable(&b));
+		expect_recv(&b, 0, 7, 1);
+		ends_close(&a, &b);
+	}
+}
+
+static uint64_t address_space_in_use(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return pages * 4096ull;
+}
+
+/* RLIMIT_AS is the program's: of what is left of it a slab takes a small part, or nothing. */
+static void slab_leaves_the_address_space(void **state)
+{
+	struct rlimit old, few;
+	struct rnic *rnic;
+	struct rnic_slab slab;
+
+	if (contract_device != &rnic_soft_ops)
+		skip();
+	assert_int_equal(rnic_soft_ops.open(&rnic, NULL), 0);
+	struct ibv_pd *pd = rnic_soft_ops.pd_new(rnic);
+	assert_non_null(pd);
+	assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+	for (unsigned int times = 4; times <= 32; times *= 8) {
+		few = old;
+		few.rlim_cur = address_space_in_use() + times * SLAB_BYTES;
+		assert_int_equal(setrlimit(RLIMIT_AS, &few), 0);
+		int err = rnic_soft_ops.slab_new(pd, SLAB_BYTES, &slab);
+		assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+		assert_int_equal(err, times < 8 ? -ENOMEM : 0);
+		rnic_soft_ops.slab_free(&slab);
+	}
+	rnic_soft_ops.pd_free(pd);
+	rnic_soft_ops.close(rnic);
+}
+
 static void slab_bounds(void **state)
 {
-	FOR_EACH_DEVICE(dev) {
+	ON_DEVICE(dev) {
 		struct end a;
 		struct rnic_slab s;
 
@@ -514,24 +633,49 @@ static void slab_bounds(void **state)
 	}
 }
 
-static void faults_on_request(void **state)
+static void fail_next(uint32_t nth)
 {
-	FOR_EACH_DEVICE(dev) {
+	config.fault.fail_mr = nth;
+	fault_arm();
+}
+
+static void fault_fail_mr(void **state)
+{
+	ON_DEVICE(dev) {
+		struct end a, b;
+		struct rnic_slab s;
+
+		ends_open(&a, &b, dev, DEPTH);
+		fail_next(2);
+		assert_int_equal(dev->slab_new(a.pd, 4096, &s), 0);
+		dev->slab_free(&s);
+		assert_int_equal(dev->slab_new(a.pd, 4096, &s), -ENOMEM);
+		fail_next(1);
+		assert_int_equal(end_write(&a, "x", 1, 0, 0, 0, 0), ENOMEM);
+		fail_next(1);
+		assert_int_not_equal(end_recvs(&b, 1), 0);
+		fail_next(1);
+		assert_null(dev->pd_new(a.rnic));
+		fail_next(0);
+		ends_close(&a, &b);
+	}
+}
+
+/* On verbs the device then does it as iWARP must: the argument verbs-noimm. */
+static void fault_no_write_imm_and_delay(void **state)
+{
+	ON_DEVICE(dev) {
 		struct end a, b;
 		struct ibv_wc wc;
-		struct rnic_slab s;
 		uint64_t t0;
 
+		if (!contract_shared())
+			skip();
 		ends_open(&a, &b, dev, DEPTH);
 		assert_int_equal(end_recvs(&b, 4), 0);
 		config.fault.no_write_imm = 1;
 		assert_int_equal(end_write(&a, "x", 1, 0, 0, 0, 0), EOPNOTSUPP);
 		config.fault.no_write_imm = 0;
-		config.fault.fail_mr = 2;
-		assert_int_equal(dev->slab_new(a.pd, 4096, &s), 0);
-		dev->slab_free(&s);
-		assert_int_equal(dev->slab_new(a.pd, 4096, &s), -ENOMEM);
-		config.fault.fail_mr = 0;
 		config.fault.delay_completions = 20000;
 		t0 = clock_ns();
 		assert_int_equal(end_write(&a, "x", 1, 0, 9, 0, 0), 0);
@@ -543,7 +687,7 @@ static void faults_on_request(void **state)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(order_and_wrap),
@@ -560,11 +704,17 @@ int main(void)
 		cmocka_unit_test(error_flushes_untaken_sends),
 		cmocka_unit_test(error_behind_a_full_lane),
 		cmocka_unit_test(events_only_when_armed),
+		cmocka_unit_test(events_that_are_solicited),
 		cmocka_unit_test(events_of_late_posts),
 		cmocka_unit_test(unconnected_qp_posts_nothing),
+		cmocka_unit_test(nothing_is_delivered_before_connect),
+		cmocka_unit_test(slab_leaves_the_address_space),
 		cmocka_unit_test(slab_bounds),
-		cmocka_unit_test(faults_on_request),
+		cmocka_unit_test(fault_fail_mr),
+		cmocka_unit_test(fault_no_write_imm_and_delay),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int err = contract_pick(argc, argv);
+
+	return err ? err : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /*
  * fdecho: full-duplex echo of any number of bytes, each one checked.
  *
- *	fdecho server PORT|0 [--once]
+ *	fdecho server PORT|0 [--once] [--any]
  *	fdecho client HOST PORT BYTES [--block BYTES] [--style blocking|nonblock-poll|epoll]
  *
  * The client writes a recomputable stream and at the same time reads it back,
@@ -35,7 +35,7 @@ enum style { STYLE_BLOCKING, STYLE_POLL, STYLE_EPOLL };
 
 static size_t block_bytes = 64 << 10;
 static enum style style;
-static bool once;
+static bool once, any_host;
 
 struct run {
 	int fd, ep;
@@ -131,7 +131,8 @@ static int run_read(struct run *r)
 		return -1;
 	}
 	if (n == 0) {
-		r->wrong = r->got == r->total ? NULL : "stream ended early";
+		if (r->got != r->total && !r->wrong)	/* an error is told once */
+			r->wrong = "stream ended early";
 		return -1;
 	}
 	if (r->got + (uint64_t)n > r->total) {
@@ -295,6 +296,8 @@ static int server(const char *port)
 	int ls = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, on = 1;
 	pthread_t th;
 
+	if (any_host)
+		sa.sin_addr.s_addr = htonl(INADDR_ANY);
 	sa.sin_port = htons((uint16_t)atoi(port));
 	setsockopt(ls, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (ls < 0 || bind(ls, (struct sockaddr *)&sa, len) < 0 || listen(ls, 128) < 0 ||
@@ -317,7 +320,7 @@ static int server(const char *port)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: fdecho server PORT|0 [--once]\n"
+		"usage: fdecho server PORT|0 [--once] [--any]\n"
 		"       fdecho client HOST PORT BYTES [--block BYTES] "
 		"[--style blocking|nonblock-poll|epoll]\n");
 	return 2;
@@ -329,6 +332,7 @@ int main(int argc, char **argv)
 		{ "block", required_argument, NULL, 'b' },
 		{ "style", required_argument, NULL, 's' },
 		{ "once", no_argument, NULL, '1' },
+		{ "any", no_argument, NULL, 'a' },
 		{ NULL, 0, NULL, 0 }
 	};
 	int o;
@@ -341,6 +345,8 @@ int main(int argc, char **argv)
 				optarg[0] == 'n' ? STYLE_POLL : STYLE_EPOLL;
 		else if (o == '1')
 			once = true;
+		else if (o == 'a')
+			any_host = true;
 		else
 			return usage();
 	}

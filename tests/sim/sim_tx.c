@@ -170,6 +170,14 @@ static void app_close(struct end *e)
 	end_tx_actions(e, ptx_shutdown(&e->tx), e->tx.link);
 }
 
+/* SHUT_WR, or of a close no more than what has haste: app_close() comes later */
+static void end_told(struct end *e)
+{
+	uint32_t acts = sim_rnd(2) ? ptx_tell_end(&e->tx) : 0;
+
+	end_tx_actions(e, acts ? acts : ptx_shutdown(&e->tx), e->tx.link);
+}
+
 bool end_finish(struct end *e)
 {
 	bool written = e->sent == e->nbytes || e->epipe;
@@ -181,7 +189,7 @@ bool end_finish(struct end *e)
 		if (e->dumb)
 			kernel_shut_wr(e);
 		else
-			end_tx_actions(e, ptx_shutdown(&e->tx), e->tx.link);
+			end_told(e);
 		return true;
 	}
 	if ((e->kind == PATIENT && (e->eof || e->rst)) || (e->kind == EARLY && nothing_unread(e))) {

@@ -13,12 +13,39 @@ tests_unit_test_proto_rx_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_proto_eat_SOURCES = tests/unit/test_proto_eat.c
 tests_unit_test_proto_eat_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_proto_eat_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_ready
+TESTS += tests/unit/test_ready
+tests_unit_test_ready_SOURCES = tests/unit/test_ready.c
+tests_unit_test_ready_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_ready_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_pledge
+TESTS += tests/unit/test_pledge
+tests_unit_test_pledge_SOURCES = tests/unit/test_pledge.c
+tests_unit_test_pledge_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_pledge_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_left
+TESTS += tests/unit/test_left
+tests_unit_test_left_SOURCES = tests/unit/test_left.c
+tests_unit_test_left_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_left_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_owed
+TESTS += tests/unit/test_owed
+tests_unit_test_owed_SOURCES = tests/unit/test_owed.c
+tests_unit_test_owed_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_owed_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_area
+TESTS += tests/unit/test_area
+tests_unit_test_area_SOURCES = tests/unit/test_area.c
+tests_unit_test_area_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_area_LDADD = libcore.la $(CMOCKA_LIBS)
 MEET_TESTS = \
 	tests/unit/test_meet_ask \
+	tests/unit/test_meet_cmdata \
 	tests/unit/test_meet_diag \
 	tests/unit/test_meet_msg \
 	tests/unit/test_meet_names \
-	tests/unit/test_meet_proof
+	tests/unit/test_meet_proof \
+	tests/unit/test_meet_silence
 check_PROGRAMS += $(MEET_TESTS)
 TESTS += $(MEET_TESTS)
 
@@ -27,6 +54,9 @@ meet_test_common = tests/unit/test_meet_util.c tests/unit/test_meet_util.h
 tests_unit_test_meet_ask_SOURCES = tests/unit/test_meet_ask.c $(meet_test_common)
 tests_unit_test_meet_ask_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_meet_ask_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_meet_cmdata_SOURCES = tests/unit/test_meet_cmdata.c
+tests_unit_test_meet_cmdata_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_cmdata_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_meet_diag_SOURCES = tests/unit/test_meet_diag.c $(meet_test_common)
 tests_unit_test_meet_diag_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_meet_diag_LDADD = libcore.la $(CMOCKA_LIBS)
@@ -39,6 +69,9 @@ tests_unit_test_meet_names_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_meet_proof_SOURCES = tests/unit/test_meet_proof.c
 tests_unit_test_meet_proof_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_meet_proof_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_meet_silence_SOURCES = tests/unit/test_meet_silence.c
+tests_unit_test_meet_silence_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_silence_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_proto_hostile_SOURCES = tests/unit/test_proto_hostile.c
 tests_unit_test_proto_hostile_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_proto_hostile_LDADD = libcore.la $(CMOCKA_LIBS)
@@ -59,6 +92,11 @@ TESTS += tests/unit/test_base
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_base_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_conffile
+TESTS += tests/unit/test_conffile
+tests_unit_test_conffile_SOURCES = tests/unit/test_conffile.c
+tests_unit_test_conffile_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_conffile_LDADD = libcore.la $(CMOCKA_LIBS)
 endif
 
 # The door itself, over rooms that only listen; their headers come first.
@@ -75,3 +113,40 @@ endif
 endif
 EXTRA_DIST += tests/unit/door/sock/fdtab.h tests/unit/door/sock/sock.h \
 	tests/unit/door/sock/process.h tests/unit/door/ready/ready.h
+# the verbs device and rdma_cm, over libraries that are fakes
+if HAVE_CMOCKA
+if HAVE_VERBS
+check_PROGRAMS += tests/unit/test_verbs tests/unit/test_meet_cm
+TESTS += tests/unit/test_verbs tests/unit/test_meet_cm
+tests_unit_test_meet_cm_SOURCES = tests/unit/test_meet_cm.c tests/unit/fake_cm.c \
+	tests/unit/fake_cm.h
+tests_unit_test_meet_cm_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_meet_cm_LDADD = libcore.la $(CMOCKA_LIBS)
+tests_unit_test_verbs_SOURCES = tests/unit/test_verbs.c tests/unit/fake_verbs.c \
+	tests/unit/fake_verbs.h tests/unit/fake_cm.c tests/unit/fake_cm.h
+tests_unit_test_verbs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_verbs_LDADD = libcore.la $(CMOCKA_LIBS)
+endif
+endif
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_window
+TESTS += tests/unit/test_window
+endif
+tests_unit_test_window_SOURCES = tests/unit/test_window.c
+tests_unit_test_window_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_window_LDADD = libcore.la $(CMOCKA_LIBS)
+
+# what the library's ELF notes say of its probes
+EXTRA_DIST += tests/unit/test_probes
+if WITH_PROBES
+if !SANITIZED
+TESTS += tests/unit/test_probes
+endif
+endif
+
+# the tables agree: code, --help, manuals, README
+EXTRA_DIST += tests/unit/test_tables
+if !SANITIZED
+TESTS += tests/unit/test_tables
+endif

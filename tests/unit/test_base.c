@@ -104,7 +104,7 @@ static void no_environment_gives_defaults(void **state)
 	assert_int_equal(config_load(NULL), 0);
 	assert_true(config.enabled);
 	assert_int_equal(config.attach, ATTACH_AUTO);
-	assert_int_equal(config.ring_bytes, 262144);
+	assert_int_equal(config.ring_bytes, 2097152);
 	assert_string_equal(config.stats_file, "");
 }
 
@@ -249,7 +249,7 @@ static void next_finds_them_in_order(void **state)
 	privfd_close(b);
 	assert_int_equal(privfd_next(a + 1), c);
 	assert_int_equal(privfd_next(c + 1), -1);
-	privfd_close_all(-1, -1);
+	privfd_close_all(NULL);
 	assert_int_equal(privfd_next(0), -1);
 	assert_int_equal(fcntl(a, F_GETFD), -1);
 }

@@ -27,6 +27,44 @@ static void median_of_odd_and_even(void **state)
 	assert_true(near(stats_median(one, 1), 7, 0));
 }
 
+/*
+ * Critical values of Mann and Whitney's U at 5 %, two-sided, as tables have them:
+ * 2 for 5 and 5, 8 for 7 and 7, 13 for 8 and 8.  The ranks are one more.
+ */
+static void quotient_by_mann_whitney(void **state)
+{
+	static const struct {
+		size_t n, m, rank;
+	} cases[] = { { 5, 5, 3 }, { 7, 7, 9 }, { 8, 8, 14 }, { 6, 10, 12 }, { 3, 3, 1 } };
+
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		size_t n = cases[c].n, m = cases[c].m, below = 0;
+		double a[10], b[10], mid;
+		struct interval r;
+
+		for (size_t i = 0; i < n; i++)
+			a[i] = 1 + (double)i / 7;
+		for (size_t j = 0; j < m; j++)
+			b[j] = 2 + (double)(j * j) / 11;
+		mid = stats_quotient(a, n, b, m, &r);
+		for (size_t i = 0; i < n; i++)
+			for (size_t j = 0; j < m; j++)
+				below += b[j] / a[i] < r.lo;
+		assert_int_equal(below, cases[c].rank - 1);
+		assert_true(r.lo <= mid && mid <= r.hi);
+		assert_true(c == 4 ? r.level < 0.95 : r.level >= 0.95 && r.level < 0.97);
+	}
+}
+
+static void quotient_of_the_same_is_one(void **state)
+{
+	const double a[] = { 3, 1, 2, 5, 4, 8 };
+	struct interval r;
+
+	assert_true(near(stats_quotient(a, 6, a, 6, &r), 1, 1e-9));
+	assert_true(r.lo < 1 && r.hi > 1);
+}
+
 /* Ranks and levels from the binomial table with p = 1/2. */
 static void interval_by_order_statistics(void **state)
 {
@@ -119,6 +157,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(median_of_odd_and_even),
 		cmocka_unit_test(interval_by_order_statistics),
+		cmocka_unit_test(quotient_by_mann_whitney),
+		cmocka_unit_test(quotient_of_the_same_is_one),
 		cmocka_unit_test(histogram_is_finer_than_one_percent),
 		cmocka_unit_test(histogram_buckets_never_go_back),
 		cmocka_unit_test(percentiles_of_a_ramp),

@@ -84,11 +84,23 @@ HEARS_VOID(sock_dup_prepare, "(%d)", newfd, int newfd)
 HEARS_VOID(process_start, "(%d)", envp != NULL, char *const *envp)
 HEARS_VOID(process_exec_failed, "(%d)", err, int err)
 HEARS_VOID(process_exit, "(%d)", status, int status)
+bool process_leaves(int status) { hear("process_leaves(%d) ", status); return false; }
 HEARS_VOID(process_sandbox, "(%s)", reason_name(why), enum reason why)
+static uint32_t mark = 1;
+uint32_t *process_mark = &mark;
+HEARS_VOID(process_seal, "%s", "", void)
+bool process_make_room(void) { hear("process_make_room "); return false; }
 HEARS_VOID(process_fork_prepare, "%s", "", void)
 HEARS_VOID(process_fork_parent, "%s", "", void)
-HEARS_VOID(process_fork_child, "%s", "", void)
+
+void process_fork_child(void)
+{
+	hear("process_fork_child ");
+	mark = 1;
+}
+
 HEARS_VOID(process_spawn_prepare, "%s", "", void)
+HEARS_VOID(process_vfork_gives, "%d", fd, int fd)
 HEARS_VOID(process_spawn_done, "%s", "", void)
 HEARS_VOID(process_exec_prepare, "(%s)", argv[0], char *const *argv, char *const *envp)
 HEARS_VOID(ready_epoll_created, "%s", "", int ep)
@@ -216,6 +228,8 @@ static void untracked_goes_to_libc(void **state)
 	TELLS_NOTHING(door_fcntl(fd, F_GETFD), 0);
 	TELLS_NOTHING(door_fcntl(fd, F_SETFD, FD_CLOEXEC), 0);
 	TELLS_NOTHING(door_fcntl(fd, F_GETFD), FD_CLOEXEC);
+	TELLS_NOTHING(door_fstat(fd, &(struct stat){ 0 }), 0);
+	TELLS_NOTHING(door_fstat64(fd, &(struct stat64){ 0 }), 0);
 	TELLS_NOTHING(door_preadv2(T, &(struct iovec){ b, 4 }, 1, 0, 0), -1);
 	TELLS_NOTHING(door_close(fd), 0);
 	TELLS_NOTHING(door_read(fd, b, 4), -1);
@@ -367,6 +381,10 @@ static void own_descriptors_look_closed(void **state)
 	assert_int_equal(door_close_range((unsigned)fd, (unsigned)other + 1, 0), 0);
 	assert_true(sys_fcntl(fd, F_GETFD, 0) >= 0 && sys_fcntl(other, F_GETFD, 0) >= 0);
 	assert_int_equal(sys_fcntl(other + 1, F_GETFD, 0), -EBADF);
+	/* not to a library that we have called, and that has one of them */
+	section_enter();
+	assert_int_equal(door_ioctl(fd, FIOCLEX), 0);
+	section_leave();
 	privfd_close(fd);
 	privfd_close(other);
 }
@@ -412,6 +430,27 @@ static void processes_are_told(void **state)
 	assert_int_equal(door_unshare(0), 0);
 	HEARD("process_sandbox(sandbox) ");
 	TELLS_NOTHING(door_prctl(PR_GET_DUMPABLE), 1);
+	TELLS_NOTHING(door_prctl(PR_SET_SECCOMP, 2 /* filter */, 0), -1);
+	TELLS_NOTHING(door_syscall(SYS_seccomp, 0L /* strict */, 1L, 0L), -1);
+	TELLS_NOTHING(door_syscall(SYS_seccomp, 1L /* filter */, 0L, 0L), -1);
+}
+
+/* A fork handler before ours, or a child that nobody has told of, is the first to call. */
+static void stray_children_are_told(void **state)
+{
+	uint32_t depth = section.depth;
+
+	mark = 0;
+	assert_int_equal(door_fcntl(0, F_GETFD), 0);
+	HEARD("process_fork_child ");
+	assert_int_equal(section.depth, depth);
+	heard[0] = '\0';
+	door_fork_prepare();
+	mark = 0;
+	assert_int_equal(door_fcntl(0, F_GETFD), 0);
+	door_fork_child();
+	HEARD("process_fork_prepare process_fork_child ");
+	assert_int_equal(section.depth, depth);
 }
 
 int main(void)
@@ -426,6 +465,7 @@ int main(void)
 		cmocka_unit_test_setup(own_descriptors_look_closed, reset),
 		cmocka_unit_test_setup(vfork_child_touches_nothing, reset),
 		cmocka_unit_test_setup(processes_are_told, reset),
+		cmocka_unit_test_setup(stray_children_are_told, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

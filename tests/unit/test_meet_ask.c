@@ -595,6 +595,41 @@ static void ports_are_bounded(void **state)
 	node_close(&n0);
 }
 
+static bool held(uint16_t port)
+{
+	int fd = meet_connect(AF_INET, port, 0);
+
+	if (fd < 0)
+		return false;
+	privfd_close(fd);
+	return true;
+}
+
+static bool odd(const void *arg, uint16_t port)
+{
+	(*(unsigned *)(uintptr_t)arg)++;
+	return port % 2;
+}
+
+/* 63 ports, of which the odd ones are wanted; tcp.port may be either. */
+static void unwanted_ports_make_room(void **state)
+{
+	unsigned asked = 0, unwanted = 31 + (tcp.port % 2 == 0);
+
+	node_open(&n0, MEET_MINE, 1);
+	for (unsigned i = 1; i < ANSWER_PORTS; i++)
+		assert_int_equal(answer_listen(&n0.ans, AF_INET, (uint16_t)(60000 + i)), 0);
+	assert_int_equal(answer_listen(&n0.ans, AF_INET, 60002), 0);	/* again: not old any more */
+	assert_int_equal(answer_thin(&n0.ans, odd, &asked), (unwanted + 1) / 2);
+	assert_int_equal(asked, ANSWER_PORTS);
+	assert_true(held(60001) && held(60002) && held(60063));
+	assert_false(held(60004) || held(60006));
+	for (unsigned i = 0; i < (unwanted + 1) / 2; i++)
+		assert_int_equal(answer_listen(&n0.ans, AF_INET, (uint16_t)(61001 + 2 * i)), 0);
+	assert_int_equal(answer_listen(&n0.ans, AF_INET, 62000), -ENOSPC);
+	node_close(&n0);
+}
+
 /* ---- several processes ---- */
 
 struct proc {
@@ -612,7 +647,7 @@ static void proc_start(struct proc *p, uid_t uid, enum meet_verdict v, uint64_t 
 	p->pid = fork();
 	if (p->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		privfd_close_all(-1, -1);
+		privfd_close_all(NULL);
 		poll_loop_init(&loop);
 		if (uid && setresuid(uid, uid, uid) < 0)
 			_exit(1);
@@ -915,6 +950,7 @@ int main(void)
 		T(noise_never_leaks_or_blocks),
 		T(without_descriptors_it_pauses),
 		T(ports_are_bounded),
+		cmocka_unit_test(unwanted_ports_make_room),
 		T(another_process_owns),
 		T(index_is_taken_over),
 		T(owner_dies_while_asked),

@@ -188,8 +188,8 @@ static void random_is_random(void **state)
 {
 	uint64_t a = 0, b = 0;
 
-	assert_int_equal(meet_random(&a, sizeof(a)), 0);
-	assert_int_equal(meet_random(&b, sizeof(b)), 0);
+	meet_random(&a, sizeof(a));
+	meet_random(&b, sizeof(b));
 	assert_true(a != b);
 }
 

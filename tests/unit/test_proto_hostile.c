@@ -76,7 +76,7 @@ static uint32_t tx_event(struct ptx *tx)
 	case 7: return ptx_on_request(tx, e);
 	case 8: return ptx_retreat(tx);
 	case 9: return ptx_request(tx, rnd(3));
-	case 10: return rnd(20) ? 0 : ptx_shutdown(tx);
+	case 10: return rnd(20) ? 0 : rnd(2) ? ptx_shutdown(tx) : ptx_tell_end(tx);
 	case 11: return ptx_record(tx, &len) ? ptx_record_wrote(tx, 1 + rnd(len)) : 0;
 	case 12: return ptx_pumped(tx, rnd(ptx_pump(tx, &from) + 1));
 	case 13: return ptx_put(tx, rnd(ptx_room(tx) + 2));

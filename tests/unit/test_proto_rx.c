@@ -296,6 +296,8 @@ static void test_rx_ring_is_free_after_unbind_only(void **state)
 	prx_on_unbind(&rx, LINK, E - 1);
 	assert_false(prx_ring_free(&rx, LINK));
 	prx_on_unbind(&rx, LINK, E);
+	assert_false(prx_ring_free(&rx, LINK));		/* a RST may take away what is left */
+	rx.left = 0;
 	assert_true(prx_ring_free(&rx, LINK));
 }
 
@@ -366,7 +368,7 @@ static const struct verdict verdicts[] = {
 	{ R_ON, .fin = true, .link_up = true, .judged = true, .from = 6, .n = 4, .end = PRX_EOF },
 	{ R_ON, .fin = true, .unread = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
 	{ R_ON, .rst = true, .link_up = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
-	{ R_ON, .fin = true, .rst = true, .judged = true, .from = 6, .n = 4, .end = PRX_CONNRESET },
+	{ R_ON, .fin = true, .rst = true, .judged = true, .from = 6, .n = 4, .end = PRX_EOF },
 	/* soft: FINISH from the slot, link and state make no difference */
 	{ R_RAW, true, .slot_state = SLOT_RAW, .judged = true, .end = PRX_EOF },
 	{ R_RAW, true, .slot_state = SLOT_SWITCHING, .slot_P = 9, .judged = true, .n = 9, .end = PRX_EOF },
@@ -417,6 +419,25 @@ static void test_rx_verdict(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verdicts); i++)
 		verdict_check(&verdicts[i], i);
+}
+
+/* The resend was whole, but a RST has dropped what the kernel had still to send of it. */
+static void test_rx_finish_after_a_reset_behind_the_resend(void **state)
+{
+	struct pslot s = { .e = E, .state = SLOT_RAW, .N = N0, .P = 12 };
+	struct prx rx = rx_make(R_ON, true);
+	uint64_t C = rx.C, from = 0;
+	struct prx_seg seg;
+
+	rx_resume(&rx, C, 12);
+	assert_int_equal(rx.state, PRX_RAW);
+	assert_int_equal(prx_eat(&rx, (const uint8_t *)"r", 1, &seg), 1);	/* and no more */
+	prx_on_krst(&rx);
+	assert_true(prx_verdict(&rx, &s, false));
+	assert_int_equal(prx_avail(&rx, &from), 12 - C - 1);
+	assert_int_equal(from, C + 1);
+	prx_consumed(&rx, 12 - C - 1);
+	assert_int_equal(prx_end(&rx), PRX_CONNRESET);
 }
 
 static void test_rx_finish_after_a_cut_resend(void **state)
@@ -537,6 +558,7 @@ int main(void)
 		cmocka_unit_test(test_rx_answer_waits_for_nobody),
 		cmocka_unit_test(test_rx_verdict),
 		cmocka_unit_test(test_rx_finish_after_a_cut_resend),
+		cmocka_unit_test(test_rx_finish_after_a_reset_behind_the_resend),
 		cmocka_unit_test(test_last),
 		cmocka_unit_test(test_close_refuses_and_swallows),
 		cmocka_unit_test(test_slot_words),

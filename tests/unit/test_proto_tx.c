@@ -331,6 +331,20 @@ static void test_tx_orderly_end_leaves_the_ring_first(void **state)
 	assert_int_equal(ptx_shutdown(&tx), 0);
 }
 
+static void test_tx_end_is_told_before_the_ring_is_left(void **state)
+{
+	struct ptx tx = tx_make(PTX_ON, SOFT);
+
+	tx.K = tx.P;
+	assert_int_equal(ptx_tell_end(&tx), PA_SEND_FIN);
+	assert_int_equal(tx.state, PTX_ON);
+	assert_int_equal(ptx_tell_end(&tx), 0);
+	assert_int_equal(ptx_shutdown(&tx), RSM);
+	tx = tx_make(PTX_RAW, SOFT);
+	assert_int_equal(ptx_tell_end(&tx), 0);
+	assert_int_equal(ptx_shutdown(&tx), PA_SHUT_WR);
+}
+
 static void test_tx_quiet_drops_what_it_had(void **state)
 {
 	struct ptx tx = tx_make(PTX_PUMP, SOFT);
@@ -406,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_tx_last_epoch),
 		cmocka_unit_test(test_tx_counts_stop_at_48_bits),
 		cmocka_unit_test(test_tx_orderly_end_leaves_the_ring_first),
+		cmocka_unit_test(test_tx_end_is_told_before_the_ring_is_left),
 		cmocka_unit_test(test_tx_quiet_drops_what_it_had),
 		cmocka_unit_test(test_tx_asks_in_its_own_record),
 		cmocka_unit_test(test_tx_where),

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,27 +69,33 @@ static int make_dir(struct bench *b)
 	return 0;
 }
 
+static int compile(regex_t *re, const struct pattern *p)
+{
+	char why[128] = "no (group) in its pattern";
+	int r = regcomp(re, p->regex, REG_EXTENDED | REG_NEWLINE);
+
+	if (!r && re->re_nsub >= 1)
+		return 0;
+	if (r)
+		regerror(r, re, why, sizeof(why));
+	else
+		regfree(re);
+	fprintf(stderr, "sidestep-bench: figure %s: %s\n", p->name, why);
+	return EXIT_USAGE;
+}
+
 static int compile_patterns(struct bench *b)
 {
-	char why[128];
-
 	for (int i = 0; i < MAX_FIGURES && b->w.figures[i].name; i++) {
-		int r = regcomp(&b->compiled[i], b->w.figures[i].regex, REG_EXTENDED | REG_NEWLINE);
-
-		if (!r && b->compiled[i].re_nsub < 1) {
-			regfree(&b->compiled[i]);
-			fprintf(stderr, "sidestep-bench: figure %s: no (group) in its pattern\n",
-				b->w.figures[i].name);
+		if (compile(&b->compiled[i], &b->w.figures[i]))
 			return EXIT_USAGE;
-		}
-		if (r) {
-			regerror(r, &b->compiled[i], why, sizeof(why));
-			fprintf(stderr, "sidestep-bench: figure %s: %s\n",
-				b->w.figures[i].name, why);
-			return EXIT_USAGE;
-		}
 		b->nfigures = i + 1;
 	}
+	if (!b->w.ops.regex)
+		return 0;
+	if (compile(&b->compiled_ops, &b->w.ops))
+		return EXIT_USAGE;
+	b->ops_compiled = true;
 	return 0;
 }
 
@@ -118,6 +125,27 @@ static int check_programs(const struct bench *b)
 	return r ? r : check_program(b, b->w.stop_argv[0]);
 }
 
+/* First line of what the server says when it is asked for its version. */
+static void ask_version(struct bench *b)
+{
+	char out[PATH_MAX + 64], *text;
+	const char *const args[] = { b->w.server[0], b->w.version, NULL };
+	struct spawn s = { .out = out, .err = out, .core = -1 };
+	struct proc p = { 0 };
+
+	if (!b->w.version)
+		return;
+	snprintf(out, sizeof(out), "%s/version", b->dir);
+	s.argv = run_expand(b, args, NULL);
+	if (s.argv && !proc_start(&p, &s))
+		proc_end(&p, 0, 5000);
+	run_free_args((char **)(uintptr_t)s.argv);
+	text = proc_read_file(out);
+	if (text)
+		snprintf(b->version, sizeof(b->version), "%.*s", (int)strcspn(text, "\n"), text);
+	free(text);
+}
+
 int bench_init(struct bench *b)
 {
 	int r = check_programs(b);
@@ -130,6 +158,8 @@ int bench_init(struct bench *b)
 	proc_catch_signals();
 	if (!r)
 		r = make_dir(b);
+	if (!r)
+		ask_version(b);
 	if (!r && b->w.prepare)
 		r = b->w.prepare(b);
 	return r;
@@ -139,6 +169,8 @@ void bench_fini(struct bench *b)
 {
 	for (int i = 0; i < b->nfigures; i++)
 		regfree(&b->compiled[i]);
+	if (b->ops_compiled)
+		regfree(&b->compiled_ops);
 	if (b->dir[0] && b->keep)
 		fprintf(stderr, "sidestep-bench: kept %s\n", b->dir);
 	else if (b->dir[0])

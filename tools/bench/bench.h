@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "ringstats.h"
+#include "stats.h"
 
 #define MAX_FIGURES	8
 #define MAX_ARGS	40
@@ -24,6 +25,7 @@
 #define EXIT_FAILED	1
 #define EXIT_USAGE	2
 #define EXIT_REFUSED	3
+#define EXIT_WORSE	4
 #define EXIT_SKIPPED	77
 
 enum stop {
@@ -62,6 +64,13 @@ struct workload {
 	const char *client[MAX_ARGS];
 	const char *stop_argv[MAX_ARGS];
 	struct pattern figures[MAX_FIGURES];
+	/*
+	 * How many operations the client has made in all, warm-up included, for
+	 * what an operation costs: a number in its output; without a regex the
+	 * number of {requests}, scale times; name NULL: nobody knows.
+	 */
+	struct pattern ops;
+	const char *version;	/* argument that makes the server tell its version; NULL: none */
 	const char *wrong;	/* a client that prints this has failed; NULL: none */
 	int (*prepare)(struct bench *b);	/* once; 0 or an exit code */
 	int (*each)(struct bench *b);		/* before each run, port known; likewise */
@@ -71,6 +80,25 @@ extern const struct workload workloads[];	/* ends with a NULL name */
 
 enum side { SIDE_BOTH, SIDE_SERVER, SIDE_CLIENT };
 
+/*
+ * What an operation costs beside time, of whole runs: both programs from exec
+ * to exit with all their children, starting and warming up included.
+ */
+enum cost { COST_CPU, COST_CPU_SERVER, COST_CPU_CLIENT, COST_SWITCHES, COST_CALLS, COSTS };
+
+extern const struct pattern cost_names[COSTS];
+
+struct run {
+	double figure[MAX_FIGURES];
+	double cost[COSTS];		/* NAN: not known */
+};
+
+/* Values of all runs, in turn. */
+struct series {
+	double plain[MAX_RUNS];
+	double sidestep[MAX_RUNS];
+};
+
 struct bench {
 	/* what the user wants */
 	const char *workload_name;	/* as typed */
@@ -79,11 +107,17 @@ struct bench {
 	long runs;
 	double seconds;
 	bool json, pin, keep;
+	bool no_calls;			/* do not count system calls */
+	const char *save;		/* file for the results as JSON */
+	const char *report;		/* directory for a page about them */
+	const char *const *names;	/* workloads, as typed */
+	int nnames;
 	enum side side;
 	const char *launcher;
 	/* where and on what */
 	char dir[PATH_MAX];
 	char self[PATH_MAX];
+	char version[128];		/* what the server says of itself */
 	int server_core, client_core;	/* -1: anywhere */
 	int cores;
 	uid_t uid;			/* of the server and client, 0: ours */
@@ -91,11 +125,16 @@ struct bench {
 	const char *user;
 	int port;
 	int run_number;
+	bool counting;			/* system calls, in this run */
 	/* what was seen */
-	regex_t compiled[MAX_FIGURES];
+	regex_t compiled[MAX_FIGURES], compiled_ops;
 	int nfigures;
-	double plain[MAX_FIGURES][MAX_RUNS];
-	double sidestep[MAX_FIGURES][MAX_RUNS];
+	bool ops_compiled;
+	struct series figures[MAX_FIGURES];
+	struct series costs[COSTS];
+	long ncosts[COSTS];		/* values of each */
+	int calls_error;		/* why system calls were not counted: -errno, or 0 */
+	struct hist trips[2];		/* plain, sidestep: where the client tells each */
 	struct ringstats stats;		/* of all sidestep runs */
 	double worst_share;		/* of a single one */
 };
@@ -108,8 +147,8 @@ void bench_fini(struct bench *b);
 char **run_expand(const struct bench *b, const char *const *args, const char *before);
 void run_free_args(char **argv);
 
-/* run.c: one run; its figures go to out[].  Return: 0 or an exit code. */
-int run_once(struct bench *b, bool sidestep, double out[MAX_FIGURES]);
+/* run.c: one run.  Return: 0 or an exit code. */
+int run_once(struct bench *b, bool sidestep, struct run *out);
 
 /* run.c: start a program under strace, for `syscalls`; NULL: not. */
 struct run_wrap {
@@ -118,11 +157,17 @@ struct run_wrap {
 };
 extern struct run_wrap run_wrap;
 
-/* ab.c, syscalls.c, output.c */
+/* options.c: -1 to go on, else the exit code. */
+int options_parse(struct bench *b, int argc, char **argv);
+int options_choose(struct bench *b, const char *name);
+
+/* ab.c, syscalls.c */
 int ab_main(int argc, char **argv);
 int syscalls_main(int argc, char **argv);
+
+/* output.c */
 void output_text(const struct bench *b);
-void output_json(const struct bench *b);
+void output_json(FILE *f, const struct bench *b);
 
 /* ../bench_rnic.c, when it is built in */
 int bench_rnic_main(int argc, char **argv) __attribute__((weak));

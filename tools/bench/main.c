@@ -5,10 +5,13 @@
 
 #include "bench.h"
 #include "peer.h"
+#include "report.h"
 
 static const char usage[] =
 "usage: sidestep-bench ab [OPTIONS] WORKLOAD   with against without sidestep\n"
 "       sidestep-bench rnic [OPTIONS]          the device itself\n"
+"       sidestep-bench --report DIR FILE.json  a page with plots of saved results\n"
+"       sidestep-bench --compare A.json B.json is B better than A?\n"
 "       sidestep-bench syscalls [OPTIONS] pingpong\n"
 "                                              system calls of a busy connection\n"
 "Each takes --help.\n";
@@ -29,6 +32,8 @@ static const struct {
 	{ "rnic", rnic_main },
 	{ "syscalls", syscalls_main },
 	{ "peer", peer_main },
+	{ "--report", report_main },
+	{ "--compare", compare_main },
 };
 
 int main(int argc, char **argv)

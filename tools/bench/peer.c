@@ -13,6 +13,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static int close_idle_client(const struct peer_opts *o)
+{
+	return close_client(o, PEER_IDLE);
+}
+
+static int close_frozen_client(const struct peer_opts *o)
+{
+	return close_client(o, PEER_FROZEN);
+}
+
+static int close_full_client(const struct peer_opts *o)
+{
+	return close_client(o, PEER_FULL);
+}
+
 static const struct {
 	const char *name;
 	int (*run)(const struct peer_opts *o);
@@ -23,6 +38,12 @@ static const struct {
 	{ "stream-client", stream_client },
 	{ "connect-server", connect_server },
 	{ "connect-client", connect_client },
+	{ "close-server", close_server },
+	{ "close-client", close_idle_client },
+	{ "close-frozen-server", close_server },
+	{ "close-frozen-client", close_frozen_client },
+	{ "close-full-server", close_server },
+	{ "close-full-client", close_full_client },
 	{ "conns-server", conns_server },
 	{ "conns-client", conns_client },
 	{ "idle-server", idle_server },
@@ -57,11 +78,17 @@ void peer_files_limit(long wanted)
 	}
 }
 
-static struct sockaddr_in loopback(int port)
+/*
+ * Sockets are made without flags, and accepted by accept(): with flags, or by
+ * accept4(), librspreload leaves them to the kernel, and is to be compared with.
+ */
+static in_addr_t address;	/* 0: 127.0.0.1 */
+
+static struct sockaddr_in address_of(int port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
 
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	a.sin_addr.s_addr = address ? address : htonl(INADDR_LOOPBACK);
 	return a;
 }
 
@@ -75,8 +102,8 @@ static void no_delay(int fd)
 
 int peer_listen(int port)
 {
-	struct sockaddr_in a = loopback(port);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in a = address_of(port);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	int one = 1;
 
 	if (fd < 0)
@@ -91,7 +118,7 @@ int peer_listen(int port)
 
 int peer_accept(int listener)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	int fd = accept(listener, NULL, NULL);
 
 	if (fd < 0)
 		peer_die("accept");
@@ -101,8 +128,8 @@ int peer_accept(int listener)
 
 int peer_connect(int port)
 {
-	struct sockaddr_in a = loopback(port);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in a = address_of(port);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	if (fd < 0)
 		peer_die("socket");
@@ -146,6 +173,18 @@ size_t peer_recv(int fd, void *buf, size_t n)
 	return have;
 }
 
+void peer_print_ops(uint64_t n)
+{
+	printf("ops %llu\n", (unsigned long long)n);
+}
+
+void peer_print_trips(const struct hist *h)
+{
+	for (unsigned int i = 0; i < HIST_BUCKETS; i++)
+		if (h->bucket[i])
+			printf("trips %.0f %u\n", hist_value(i), h->bucket[i]);
+}
+
 static int set_option(struct peer_opts *o, const char *name, const char *value)
 {
 	if (!strcmp(name, "--port"))
@@ -158,7 +197,9 @@ static int set_option(struct peer_opts *o, const char *name, const char *value)
 		o->messages = atol(value);
 	else if (!strcmp(name, "--seconds"))
 		o->seconds = atof(value);
-	else
+	else if (!strcmp(name, "--warm"))
+		o->warm = atof(value);
+	else if (strcmp(name, "--address") || inet_pton(AF_INET, value, &address) != 1)
 		return -EINVAL;
 	return 0;
 }

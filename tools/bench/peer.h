@@ -14,12 +14,15 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "stats.h"
+
 struct peer_opts {
 	int port;
 	size_t bytes;		/* of a message */
 	long conns;
 	long messages;		/* 0: for as long as seconds */
 	double seconds;
+	double warm;		/* pingpong: seconds before those; 0: so many trips */
 };
 
 /* First byte of a message: what the server does after it has answered it. */
@@ -34,12 +37,15 @@ int stream_server(const struct peer_opts *o);
 int stream_client(const struct peer_opts *o);
 int connect_server(const struct peer_opts *o);
 int connect_client(const struct peer_opts *o);
+enum close_peer { PEER_IDLE, PEER_FROZEN, PEER_FULL };
+int close_server(const struct peer_opts *o);
+int close_client(const struct peer_opts *o, enum close_peer peer);
 int conns_server(const struct peer_opts *o);
 int conns_client(const struct peer_opts *o);
 int idle_server(const struct peer_opts *o);
 int idle_client(const struct peer_opts *o);
 
-/* Sockets on 127.0.0.1; each ends the process with a message when it fails. */
+/* Sockets on 127.0.0.1, or on --address; each ends the process with a message when it fails. */
 int peer_listen(int port);
 int peer_accept(int listener);
 int peer_connect(int port);
@@ -48,6 +54,11 @@ int peer_connect(int port);
  * the stream before the first byte, else n. */
 void peer_send(int fd, const void *buf, size_t n);
 size_t peer_recv(int fd, void *buf, size_t n);
+
+/* The lines that tell how many operations there were in all, warm-up included,
+ * and how long each of those that were timed took. */
+void peer_print_ops(uint64_t n);
+void peer_print_trips(const struct hist *h);
 
 void *peer_alloc(size_t n);
 void peer_files_limit(long wanted);

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "stats.h"
-
 #define WARM_NS	(PEER_WARM_NS / 3)
 
 /* Return: whether the client wants more connections served. */
@@ -60,9 +58,9 @@ int connect_client(const struct peer_opts *o)
 	static struct hist h;
 	char *buf = peer_alloc(o->bytes);
 	uint64_t start = peer_now_ns(), now, last, length = (uint64_t)(o->seconds * 1e9);
-	long n = 0;
+	long n = 0, warm = 1;
 
-	while (peer_now_ns() - start < WARM_NS)
+	for (; peer_now_ns() - start < WARM_NS; warm++)
 		call_once(o, buf, MSG_GO_ON);
 	start = last = peer_now_ns();
 	do {
@@ -75,6 +73,8 @@ int connect_client(const struct peer_opts *o)
 	call_once(o, buf, MSG_LAST);
 	printf("calls %.1f\np50 %.3f\np99 %.3f\n", (double)n * 1e9 / (double)(last - start),
 	       hist_percentile(&h, 0.5) / 1e3, hist_percentile(&h, 0.99) / 1e3);
+	peer_print_ops((uint64_t)(n + warm));
+	peer_print_trips(&h);
 	free(buf);
 	return 0;
 }

@@ -17,8 +17,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "stats.h"
-
 #define EVENTS	256
 
 struct conn {
@@ -184,15 +182,15 @@ int conns_client(const struct peer_opts *o)
 	struct conn **c = peer_alloc((size_t)o->conns * sizeof(struct conn *));
 	int ep = epoll_create1(EPOLL_CLOEXEC);
 	uint64_t start, took;
-	long n;
+	long n, warmed;
 
 	peer_files_limit(o->conns + 64);
 	for (long i = 0; i < o->conns; i++) {
 		c[i] = conn_new(ep, peer_connect(o->port), o->bytes);
 		ask(c[i], o->bytes, peer_now_ns());
 	}
-	exchange(ep, o, peer_now_ns() + PEER_WARM_NS + (uint64_t)o->conns * 1000000,
-		 1, INT64_MAX, &warm);
+	warmed = exchange(ep, o, peer_now_ns() + PEER_WARM_NS + (uint64_t)o->conns * 1000000,
+			  1, INT64_MAX, &warm);
 	start = peer_now_ns();
 	n = exchange(ep, o, start + (uint64_t)(o->seconds * 1e9), 1,
 		     o->messages ? o->messages : INT64_MAX, &h);
@@ -206,5 +204,7 @@ int conns_client(const struct peer_opts *o)
 	free(c);
 	printf("messages %.1f\np50 %.3f\np99 %.3f\n", (double)n * 1e9 / (double)took,
 	       hist_percentile(&h, 0.5) / 1e3, hist_percentile(&h, 0.99) / 1e3);
+	peer_print_ops((uint64_t)(n + warmed + o->conns + 1));
+	peer_print_trips(&h);
 	return 0;
 }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "stats.h"
-
 #define PACED_TRIPS	200
 #define WARM_TRIPS	2000
 
@@ -40,16 +38,19 @@ static void trip(int fd, char *buf, size_t n)
 	}
 }
 
-static void warm_up(int fd, char *buf, size_t n)
+/* Return: trips made. */
+static uint64_t warm_up(const struct peer_opts *o, int fd, char *buf)
 {
+	uint64_t end = peer_now_ns() + (uint64_t)(o->warm * 1e9), trips = 0;
 	struct timespec pace = { 0, 1000000 };
 
-	for (int i = 0; i < PACED_TRIPS; i++) {
-		trip(fd, buf, n);
+	for (; trips < PACED_TRIPS; trips++) {
+		trip(fd, buf, o->bytes);
 		nanosleep(&pace, NULL);
 	}
-	for (int i = 0; i < WARM_TRIPS; i++)
-		trip(fd, buf, n);
+	for (; o->warm ? peer_now_ns() < end : trips < PACED_TRIPS + WARM_TRIPS; trips++)
+		trip(fd, buf, o->bytes);
+	return trips;
 }
 
 int pingpong_client(const struct peer_opts *o)
@@ -58,9 +59,9 @@ int pingpong_client(const struct peer_opts *o)
 	int fd = peer_connect(o->port);
 	char *buf = peer_alloc(o->bytes);
 	uint64_t start, now, last, length = (uint64_t)(o->seconds * 1e9);
+	uint64_t warm = warm_up(o, fd, buf);
 	long n = 0;
 
-	warm_up(fd, buf, o->bytes);
 	start = last = peer_now_ns();
 	do {
 		trip(fd, buf, o->bytes);
@@ -74,6 +75,8 @@ int pingpong_client(const struct peer_opts *o)
 	       hist_percentile(&h, 0.5) / 1e3, hist_percentile(&h, 0.99) / 1e3,
 	       hist_percentile(&h, 0.999) / 1e3,
 	       (double)n * 1e9 / (double)(last - start));
+	peer_print_ops(warm + (uint64_t)n);
+	peer_print_trips(&h);
 	free(buf);
 	return 0;
 }

@@ -101,6 +101,7 @@ int stream_client(const struct peer_opts *o)
 	close(s.fd);
 	printf("messages %.1f\nbytes %.1f\n", (double)sent / secs,
 	       (double)sent * (double)o->bytes / secs);
+	peer_print_ops(s.total / s.bytes);
 	free(s.buf);
 	return 0;
 }

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "callcount.h"
+
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int sig)
@@ -65,8 +67,15 @@ static void pin(int core)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-static _Noreturn void child(const struct spawn *s)
+/* go: readable, at its end, when we may go on; -1: at once */
+static _Noreturn void child(const struct spawn *s, int go)
 {
+	char c;
+
+	if (go >= 0 && read(go, &c, 1) < 0)
+		_exit(126);
+	if (s->dir && chdir(s->dir))
+		_exit(126);
 	redirect(0, "/dev/null", O_RDONLY);
 	redirect(1, s->out, O_WRONLY | O_CREAT | O_APPEND);
 	redirect(2, s->err, O_WRONLY | O_CREAT | O_APPEND);
@@ -84,24 +93,43 @@ static _Noreturn void child(const struct spawn *s)
 
 int proc_start(struct proc *p, const struct spawn *s)
 {
+	int gate[2] = { -1, -1 };
+
 	fflush(NULL);
 	memset(p, 0, sizeof(*p));
-	p->pid = fork();
-	if (p->pid < 0) {
-		p->pid = 0;
+	p->calls_fd = -1;
+	if (s->count_calls && pipe2(gate, O_CLOEXEC))
 		return -errno;
+	p->pid = fork();
+	if (p->pid == 0) {
+		if (s->count_calls)
+			close(gate[1]);
+		child(s, gate[0]);
 	}
-	if (p->pid == 0)
-		child(s);
-	return 0;
+	int r = p->pid < 0 ? -errno : 0;
+	if (s->count_calls) {
+		p->calls_fd = r ? -1 : callcount_open(p->pid);
+		close(gate[0]);
+		close(gate[1]);
+	}
+	if (r)
+		p->pid = 0;
+	return r;
+}
+
+static void ended(struct proc *p)
+{
+	p->ended = true;
+	p->calls = (double)callcount_close(p->calls_fd);
+	p->calls_fd = -1;
 }
 
 static bool reap(struct proc *p)
 {
 	if (!p || !p->pid)
 		return false;
-	if (!p->ended && waitpid(p->pid, &p->status, WNOHANG) == p->pid)
-		p->ended = true;
+	if (!p->ended && wait4(p->pid, &p->status, WNOHANG, &p->usage) == p->pid)
+		ended(p);
 	return p->ended;
 }
 
@@ -154,8 +182,8 @@ int proc_end(struct proc *p, int sig, int timeout_ms)
 	if (proc_wait(p, NULL, timeout_ms) == 0)
 		return 0;
 	kill(p->pid, SIGKILL);
-	waitpid(p->pid, &p->status, 0);
-	p->ended = true;
+	wait4(p->pid, &p->status, 0, &p->usage);
+	ended(p);
 	return -ETIMEDOUT;
 }
 

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 struct spawn {
@@ -17,6 +18,8 @@ struct spawn {
 	const char *out;	/* file for stdout */
 	const char *err;	/* file for stderr */
 	const char *stats_file;	/* SIDESTEP_STATS_FILE; NULL: no variable */
+	const char *dir;	/* to work in; NULL: ours */
+	bool count_calls;
 	int core;		/* -1: any */
 	uid_t uid;		/* 0: as we are */
 	gid_t gid;
@@ -26,6 +29,10 @@ struct proc {
 	pid_t pid;		/* 0: none */
 	int status;		/* as of waitpid, once ended */
 	bool ended;
+	int calls_fd;		/* of callcount_open(), or -1 */
+	/* once ended: of it and of the descendants that were waited for */
+	struct rusage usage;
+	double calls;		/* if they were to be counted */
 };
 
 /* From now on SIGINT, SIGTERM and SIGHUP end waits, so that everything is

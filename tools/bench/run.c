@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "figures.h"
 #include "proc.h"
 
 #define START_MS	20000
@@ -128,6 +129,7 @@ static int start(struct bench *b, struct proc *p, const char *const *args, bool 
 	s->argv = argv;
 	s->uid = b->uid;
 	s->gid = b->gid;
+	s->count_calls = b->counting;
 	r = proc_start(p, s);
 	run_free_args(argv);
 	if (r)
@@ -171,26 +173,26 @@ static void server_explain(const struct files *f, const struct proc *p)
 	proc_print_tail(f->server_out);
 }
 
-static int client_run(struct bench *b, struct proc *server, const struct files *f, bool sidestep)
+static int client_run(struct bench *b, struct proc *server, struct proc *client,
+		      const struct files *f, bool sidestep)
 {
 	struct spawn s = { .out = f->client_out, .err = f->client_err, .core = b->client_core,
 			   .stats_file = sidestep ? f->stats : NULL };
-	struct proc client;
 	int timeout = (int)(b->seconds * 20000) + 120000;
-	int r = start(b, &client, b->w.client, sidestep, &s, run_wrap.client_trace);
+	int r = start(b, client, b->w.client, sidestep, &s, run_wrap.client_trace);
 
 	if (r)
 		return r;
-	r = proc_wait(&client, server, timeout);
+	r = proc_wait(client, server, timeout);
 	if (r == -ECHILD && proc_succeeded(server))
-		r = proc_wait(&client, NULL, timeout);
+		r = proc_wait(client, NULL, timeout);
 	if (r == -ECHILD)
 		server_explain(f, server);
-	else if (r || !proc_succeeded(&client))
+	else if (r || !proc_succeeded(client))
 		client_explain(b, f, r);
 	if (r)
-		proc_end(&client, SIGTERM, STOP_MS);
-	return proc_succeeded(&client) ? 0 : EXIT_FAILED;
+		proc_end(client, SIGTERM, STOP_MS);
+	return proc_succeeded(client) ? 0 : EXIT_FAILED;
 }
 
 static int server_stop(struct bench *b, struct proc *p, const struct files *f)
@@ -212,57 +214,6 @@ static int server_stop(struct bench *b, struct proc *p, const struct files *f)
 		return EXIT_FAILED;
 	}
 	return 0;
-}
-
-static bool last_match(const regex_t *re, const char *text, double *out)
-{
-	regmatch_t m[2];
-	bool found = false;
-
-	while (!regexec(re, text, 2, m, 0)) {
-		*out = strtod(text + m[1].rm_so, NULL);
-		found = true;
-		text += m[0].rm_eo > m[0].rm_so ? m[0].rm_eo : m[0].rm_eo + 1;
-	}
-	return found;
-}
-
-/* Some clients end well though they got wrong answers. */
-static bool answers_wrong(const struct bench *b, const char *text)
-{
-	regex_t re;
-	regmatch_t m;
-	bool wrong;
-
-	if (!b->w.wrong || regcomp(&re, b->w.wrong, REG_EXTENDED | REG_NEWLINE))
-		return false;
-	wrong = !regexec(&re, text, 1, &m, 0);
-	if (wrong)
-		fprintf(stderr, "sidestep-bench: %s: wrong answers: %.*s\n", b->workload_name,
-			(int)(m.rm_eo - m.rm_so), text + m.rm_so);
-	regfree(&re);
-	return wrong;
-}
-
-static int read_figures(struct bench *b, const struct files *f, double *out)
-{
-	char *text = proc_read_file(f->client_out);
-	int r = !text || answers_wrong(b, text) ? EXIT_FAILED : 0;
-
-	for (int i = 0; i < b->nfigures && !r; i++) {
-		const struct pattern *p = &b->w.figures[i];
-
-		if (!last_match(&b->compiled[i], text, &out[i]) || !(out[i] > 0)) {
-			fprintf(stderr, "sidestep-bench: no figure %s in what the client said:\n",
-				p->name);
-			proc_print_tail(f->client_out);
-			r = EXIT_FAILED;
-		}
-		if (p->scale > 0)
-			out[i] *= p->scale;
-	}
-	free(text);
-	return r;
 }
 
 static void name_files(const struct bench *b, struct files *f)
@@ -299,9 +250,9 @@ static void stats_read(struct bench *b, const struct files *f)
 	free(text);
 }
 
-int run_once(struct bench *b, bool sidestep, double out[MAX_FIGURES])
+int run_once(struct bench *b, bool sidestep, struct run *out)
 {
-	struct proc server = { 0 };
+	struct proc server = { 0 }, client = { 0 };
 	struct files f;
 	int r, r2;
 
@@ -317,13 +268,14 @@ int run_once(struct bench *b, bool sidestep, double out[MAX_FIGURES])
 	if (!r)
 		r = server_start(b, &server, &f, sidestep && b->side != SIDE_CLIENT);
 	if (!r)
-		r = client_run(b, &server, &f, sidestep && b->side != SIDE_SERVER);
+		r = client_run(b, &server, &client, &f, sidestep && b->side != SIDE_SERVER);
 	if (r) {
 		proc_end(&server, SIGTERM, STOP_MS);
 		return r;
 	}
 	r2 = server_stop(b, &server, &f);
-	r = read_figures(b, &f, out);
+	r = figures_read(b, f.client_out, sidestep, out);
+	figures_cost(out, b->counting, &server, &client);
 	if (sidestep)
 		stats_read(b, &f);
 	return r ? r : r2;

@@ -2,6 +2,7 @@
 /* stats.c - medians, order statistics, histogram */
 #include "stats.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,8 +78,79 @@ struct interval stats_median_interval(const double *v, size_t n)
 	return r;
 }
 
-/* Middle of bucket i in ns. */
-static double bucket_value(unsigned int i)
+/*
+ * Coefficients of the Gaussian binomial: in how many of all orders of n and m
+ * values does U take each value up to n m.
+ */
+static void count_orders(double *ways, size_t n, size_t m)
+{
+	size_t top = n * m;
+
+	for (size_t u = 0; u <= top; u++)
+		ways[u] = u == 0;
+	for (size_t i = 1; i <= n; i++) {
+		for (size_t u = top; u >= m + i; u--)
+			ways[u] -= ways[u - m - i];
+		for (size_t u = i; u <= top; u++)
+			ways[u] += ways[u - i];
+	}
+}
+
+/* The largest k with P(U < k) within 2.5 %, at least 1, and the level then. */
+static size_t rank_of_u(size_t n, size_t m, double *level)
+{
+	double *ways = malloc((n * m + 1) * sizeof(*ways)), all = 0, tail;
+	size_t k = 1;
+
+	*level = 0;
+	if (!ways)
+		return 1;
+	count_orders(ways, n, m);
+	for (size_t u = 0; u <= n * m; u++)
+		all += ways[u];
+	tail = ways[0];
+	*level = 1 - 2 * tail / all;
+	while (k < n * m && tail + ways[k] <= 0.025 * all) {
+		tail += ways[k++];
+		*level = 1 - 2 * tail / all;
+	}
+	free(ways);
+	if (*level < 0)
+		*level = 0;
+	return k;
+}
+
+static size_t rank_of_normal(size_t n, size_t m, double *level)
+{
+	double nm = (double)n * (double)m;
+	double k = nm / 2 - 1.96 * sqrt(nm * (double)(n + m + 1) / 12);
+
+	*level = 0.95;
+	return k < 1 ? 1 : (size_t)k;
+}
+
+double stats_quotient(const double *a, size_t n, const double *b, size_t m, struct interval *r)
+{
+	double *q = malloc(n * m * sizeof(*q)), mid;
+	size_t k = n + m <= 50 ? rank_of_u(n, m, &r->level) : rank_of_normal(n, m, &r->level);
+
+	if (!q) {
+		r->lo = r->hi = stats_median(b, m) / stats_median(a, n);
+		r->level = 0;
+		return r->lo;
+	}
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < m; j++)
+			q[i * m + j] = b[j] / a[i];
+	qsort(q, n * m, sizeof(*q), compare);
+	r->lo = q[k - 1];
+	r->hi = q[n * m - k];
+	mid = stats_median(q, n * m);
+	free(q);
+	return mid;
+}
+
+double hist_value(unsigned int i)
 {
 	unsigned int shift;
 	double lo;
@@ -100,7 +172,7 @@ double hist_percentile(const struct hist *h, double p)
 	for (unsigned int i = 0; i < HIST_BUCKETS; i++) {
 		seen += h->bucket[i];
 		if (seen && (double)seen >= want)
-			return bucket_value(i);
+			return hist_value(i);
 	}
-	return bucket_value(HIST_BUCKETS - 1);
+	return hist_value(HIST_BUCKETS - 1);
 }

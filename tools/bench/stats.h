@@ -26,6 +26,14 @@ struct interval {
 struct interval stats_median_interval(const double *v, size_t n);
 
 /*
+ * How many times larger b is than a, of independent samples of values above 0:
+ * the median of all quotients (Hodges and Lehmann's estimate, of logarithms)
+ * and its interval by the distribution of Mann and Whitney's U, exact up to 50
+ * values and by the normal one above.  Level as above.
+ */
+double stats_quotient(const double *a, size_t n, const double *b, size_t m, struct interval *r);
+
+/*
  * Latency histogram: 128 buckets for each power of two, so that a value is
  * known to better than 0.8 %; 0 ns to some 70 s.
  */
@@ -54,6 +62,15 @@ static inline void hist_add(struct hist *h, uint64_t ns)
 	h->bucket[hist_index(ns)]++;
 	h->total++;
 }
+
+static inline void hist_add_many(struct hist *h, uint64_t ns, uint32_t n)
+{
+	h->bucket[hist_index(ns)] += n;
+	h->total += n;
+}
+
+/* The value in ns in the middle of bucket i. */
+double hist_value(unsigned int i);
 
 /* The value in ns below or at which a share p (0..1) of all values lies; 0 if empty. */
 double hist_percentile(const struct hist *h, double p);

@@ -78,7 +78,7 @@ static void counts_read(struct counts *c, int which, const char *path)
 static int count_end(bool client, bool sidestep, long messages, struct counts *c)
 {
 	char path[PATH_MAX + 32];
-	double out[MAX_FIGURES];
+	struct run out;
 
 	memset(c, 0, sizeof(*c));
 	for (int i = 0; i < 2; i++) {
@@ -88,7 +88,7 @@ static int count_end(bool client, bool sidestep, long messages, struct counts *c
 		snprintf(messages_text, sizeof(messages_text), "%ld", messages * (i + 1));
 		run_wrap.client_trace = client ? path : NULL;
 		run_wrap.server_trace = client ? NULL : path;
-		r = run_once(&bench, sidestep, out);
+		r = run_once(&bench, sidestep, &out);
 		if (r)
 			return r;
 		counts_read(c, i, path);

@@ -141,6 +141,7 @@ static int prepare_postgres(struct bench *b)
 	return r ? r : run_command(b, initdb);
 }
 
+#define OPS(what) .ops = { what, "", false, "^ops ([0-9]+)", 1 }
 #define OWN_FIGURES(...) .figures = { __VA_ARGS__ }
 #define OWN(what, ...) \
 	.stop = STOP_SELF, \
@@ -148,12 +149,17 @@ static int prepare_postgres(struct bench *b)
 	.client = { "{self}", "peer", what "-client", "--port", "{port}", \
 		    "--seconds", "{seconds}", __VA_ARGS__ }
 
+#define CLOSE_FIGURES \
+	OWN_FIGURES({ "p50", "us", true, "^p50 ([0-9.]+)", 1 }, \
+		    { "p99", "us", true, "^p99 ([0-9.]+)", 1 })
+
 #define REDIS(...) \
 	.package = "redis-server, redis-tools", .stop = STOP_COMMAND, \
 	.server = { "redis-server", "--port", "{port}", "--bind", "127.0.0.1", \
 		    "--save", "", "--appendonly", "no", "--dir", "{dir}" }, \
 	.client = { "redis-benchmark", "-h", "127.0.0.1", "-p", "{port}", "-c", "50", \
 		    "-n", "{requests}", "-t", "set,get", "--csv", __VA_ARGS__ }, \
+	.ops = { "request", "", false, NULL, 2 }, .version = "--version", \
 	.stop_argv = { "redis-cli", "-h", "127.0.0.1", "-p", "{port}", "shutdown", "nosave" }, \
 	.figures = { { "set", "requests/s", false, "^\"SET\",\"([0-9.]+)\"", 1 }, \
 		     { "get", "requests/s", false, "^\"GET\",\"([0-9.]+)\"", 1 } }
@@ -163,26 +169,33 @@ static int prepare_postgres(struct bench *b)
 	.server = { "nginx", "-p", "{dir}", "-c", "nginx.conf", "-e", "error.log", "-g", \
 		    "daemon off;" }, \
 	.client = { "wrk", "-t", "1", "-c", "50", "-d", "{whole}s", __VA_ARGS__ }, \
+	.ops = { "request", "", false, "([0-9]+) requests in", 1 }, .version = "-v", \
 	.wrong = "Non-2xx.*|Socket errors.*", \
 	.figures = { { "requests", "requests/s", false, "^Requests/sec: +([0-9.]+)", 1 } }
 
 const struct workload workloads[] = {
 	{ .name = "pingpong", .size = "64", .text = "round trips of so many bytes (64)",
-	  OWN("pingpong", "--bytes", "{size}"),
+	  OWN("pingpong", "--bytes", "{size}"), OPS("round trip"),
 	  OWN_FIGURES({ "p50", "us", true, "^p50 ([0-9.]+)", 1 },
 		      { "p99", "us", true, "^p99 ([0-9.]+)", 1 },
 		      { "p99.9", "us", true, "^p99\\.9 ([0-9.]+)", 1 }) },
 	{ .name = "stream", .size = "", .need_size = true, .text = "messages of so many bytes, one way",
-	  OWN("stream", "--bytes", "{size}"),
+	  OWN("stream", "--bytes", "{size}"), OPS("message"),
 	  OWN_FIGURES({ "messages", "messages/s", false, "^messages ([0-9.]+)", 1 },
 		      { "bytes", "bytes/s", false, "^bytes ([0-9.]+)", 1 }) },
 	{ .name = "connect", .text = "connect, request, reply, close",
-	  .short_conns = true, OWN("connect", NULL),
+	  .short_conns = true, OWN("connect", NULL), OPS("connection"),
 	  OWN_FIGURES({ "calls", "calls/s", false, "^calls ([0-9.]+)", 1 },
 		      { "p50", "us", true, "^p50 ([0-9.]+)", 1 },
 		      { "p99", "us", true, "^p99 ([0-9.]+)", 1 }) },
+	{ .name = "close", .text = "how long close() takes, of a warm connection",
+	  OWN("close", NULL), CLOSE_FIGURES },
+	{ .name = "close-frozen", .text = "the same, the peer being stopped",
+	  OWN("close-frozen", NULL), CLOSE_FIGURES },
+	{ .name = "close-full", .text = "the same, all buffers being full",
+	  OWN("close-full", NULL), CLOSE_FIGURES },
 	{ .name = "conns", .size = "", .need_size = true, .text = "echo over so many connections, epoll at both ends",
-	  OWN("conns", "--conns", "{size}"),
+	  OWN("conns", "--conns", "{size}"), OPS("message"),
 	  OWN_FIGURES({ "messages", "messages/s", false, "^messages ([0-9.]+)", 1 },
 		      { "p50", "us", true, "^p50 ([0-9.]+)", 1 },
 		      { "p99", "us", true, "^p99 ([0-9.]+)", 1 }) },
@@ -203,6 +216,7 @@ const struct workload workloads[] = {
 		      "-u", "{user}" },
 	  .client = { "memcaslap", "-s", "127.0.0.1:{port}", "-T", "1", "-c", "16", "-t",
 		      "{whole}s", "-F", "{dir}/memslap.cnf" },
+	  .ops = { "operation", "", false, "Ops: ([0-9]+)", 1 }, .version = "--version",
 	  .figures = { { "ops", "ops/s", false, "TPS: ([0-9]+)", 1 } } },
 	{ .name = "nginx", .text = "wrk, 50 kept connections, 1 KiB, 2 workers",
 	  NGINX("http://127.0.0.1:{port}/page") },
@@ -212,9 +226,12 @@ const struct workload workloads[] = {
 	{ .name = "iperf3", .text = "one stream", .package = "iperf3", .stop = STOP_SELF,
 	  .server = { "iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", "{port}" },
 	  .client = { "iperf3", "-c", "127.0.0.1", "-p", "{port}", "-t", "{whole}", "-N",
-		      "-f", "k" },
+		      "-J" },
+	  /* the last of each are what the receiver says */
+	  .ops = { "MiB", "", false, "\"bytes\":[[:space:]]*([0-9]+)", 1.0 / 1048576 },
+	  .version = "--version",
 	  .figures = { { "bytes", "bytes/s", false,
-			 "([0-9.]+) Kbits/sec +receiver", 125 } } },
+			 "\"bits_per_second\":[[:space:]]*([0-9.e+]+)", 0.125 } } },
 	{ .name = "postgres", .text = "pgbench, SELECT 1 over 8 connections",
 	  .package = "postgresql", .prepare = prepare_postgres, .stop = STOP_INT,
 	  .server = { "postgres", "-D", "{dir}/data", "-h", "127.0.0.1", "-p", "{port}",
@@ -222,6 +239,8 @@ const struct workload workloads[] = {
 	  .client = { "pgbench", "-h", "127.0.0.1", "-p", "{port}", "-U", "bench", "-n",
 		      "-f", "{dir}/select.sql", "-M", "prepared", "-c", "8", "-T", "{whole}",
 		      "postgres" },
+	  .ops = { "transaction", "", false, "actually processed: ([0-9]+)", 1 },
+	  .version = "--version",
 	  .figures = { { "transactions", "transactions/s", false,
 			 "^tps = ([0-9.]+)", 1 } } },
 	{ .name = NULL },

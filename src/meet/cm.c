@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * cm.c - see cm.h
+ *
+ * An event is copied and acknowledged before it is acted upon: an id cannot be
+ * destroyed while one of its events is not.  Ends and listeners are found by
+ * their id, so an event of one that is closed finds nobody.
+ */
+#include "meet/cm.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/privfd.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "rnic/verbs_lib.h"
+
+#define ADDR_MS		1000
+#define ROUTE_MS	1000
+#define BACKLOG		64
+#define RETRIES		6		/* as verbs_qp.c has it */
+#define RNR_FOR_EVER	7
+#define EVENT_BYTES	196		/* of an answer on InfiniBand, the most there is */
+
+static const struct meet_loop *loop;
+static void (*news)(struct cm_end *e, enum cm_news what);
+static struct rdma_event_channel *channel;
+static const char *device;
+static bool used, inherited;		/* ... in this process; in a parent */
+static struct cm_end ends[CM_ENDS];
+static struct listener {
+	struct rdma_cm_id *id;		/* NULL: free */
+	uint16_t family, port;		/* of TCP */
+} listeners[CM_LISTENERS];
+
+struct event {
+	struct rdma_cm_id *id, *listen_id;
+	enum rdma_cm_event_type type;
+	int status;
+	uint8_t data[EVENT_BYTES];
+	size_t len;
+};
+
+static int lib_errno(void)
+{
+	return errno > 0 ? -errno : -EIO;
+}
+
+/* NULL: a free place. */
+static struct listener *listener_of(const struct rdma_cm_id *id)
+{
+	for (int i = 0; i < CM_LISTENERS; i++)
+		if (listeners[i].id == id)
+			return &listeners[i];
+	return NULL;
+}
+
+/* ------------------------------------------------------------- addresses -- */
+
+static void sockaddr_fill(struct sockaddr_storage *sa, const struct meet_tuple *t,
+			  const uint8_t addr[16], uint16_t port)
+{
+	struct sockaddr_in6 *six = (void *)sa;
+	struct sockaddr_in *four = (void *)sa;
+
+	memset(sa, 0, sizeof(*sa));
+	sa->ss_family = t->family;
+	if (t->family == AF_INET) {
+		four->sin_port = htons(port);
+		memcpy(&four->sin_addr, addr, sizeof(four->sin_addr));
+	} else {
+		six->sin6_port = htons(port);
+		six->sin6_scope_id = t->scope;
+		memcpy(&six->sin6_addr, addr, sizeof(six->sin6_addr));
+	}
+}
+
+/*
+ * The TCP connection that a request is about: addresses are rdma_cm's, the port is
+ * that of who was asked, and its own port the asker's word.
+ */
+static int tuple_of(struct meet_tuple *t, const struct event *ev, const struct cm_hello *theirs)
+{
+	const struct rdma_addr *a = &ev->id->route.addr;
+	const struct listener *l = listener_of(ev->listen_id);
+	int err = meet_tuple_set(t, &a->src_storage, &a->dst_storage);
+
+	if (err)
+		return err;
+	if (!l || l->port != theirs->rport)
+		return -EPROTO;
+	t->lport = l->port;
+	t->rport = theirs->lport;
+	return meet_tuple_sane(t) ? 0 : -EPROTO;
+}
+
+/* ------------------------------------------------------------------ ends -- */
+
+static struct cm_end *end_of(const struct rdma_cm_id *id)
+{
+	for (int i = 0; i < CM_ENDS; i++)
+		if (ends[i].id == id)
+			return &ends[i];
+	return NULL;
+}
+
+static struct cm_end *end_new(void)
+{
+	return end_of(NULL);
+}
+
+void cm_close(struct cm_end *e)
+{
+	if (!e || !e->id)
+		return;
+	cm->destroy_id(e->id);
+	memset(e, 0, sizeof(*e));
+}
+
+static void fail(struct cm_end *e, enum reason why)
+{
+	e->why = why;
+	news(e, CM_FAILED);
+	cm_close(e);
+}
+
+/* Its device's descriptors are librdmacm's own.  Is it the one of our QPs? */
+static bool device_is_ours(struct rdma_cm_id *id)
+{
+	return id->verbs && !verbs_context_hide(id->verbs) &&
+	       strcmp(id->verbs->device->name, device) == 0;
+}
+
+int cm_ask(struct cm_end **out, const struct meet_tuple *t, unsigned i, void *user)
+{
+	struct sockaddr_storage from, to;
+	struct cm_end *e = end_new();
+	struct rdma_cm_id *id;
+
+	if (!channel || !e)
+		return channel ? -ENOSPC : -ENODEV;
+	sockaddr_fill(&from, t, t->laddr, 0);
+	sockaddr_fill(&to, t, t->raddr, cm_port(t->rport, i));
+	errno = 0;
+	if (cm->create_id(channel, &id, NULL, RDMA_PS_TCP))
+		return lib_errno();
+	*e = (struct cm_end){ .id = id, .user = user, .asker = true, .tuple = *t };
+	if (cm->resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, ADDR_MS)) {
+		int err = lib_errno();
+
+		cm_close(e);
+		return err;
+	}
+	*out = e;
+	return 0;
+}
+
+/* call: cm->connect or cm->accept. */
+static int hello_send(struct cm_end *e, const struct cm_hello *ours, uint32_t qp_num,
+		      int (*call)(struct rdma_cm_id *, struct rdma_conn_param *))
+{
+	uint8_t data[CM_HELLO_BYTES];
+	struct rdma_conn_param p = {
+		.private_data = data, .private_data_len = CM_HELLO_BYTES,
+		.responder_resources = 1, .initiator_depth = 1, .flow_control = 1,
+		.retry_count = RETRIES, .rnr_retry_count = RNR_FOR_EVER, .qp_num = qp_num,
+	};
+
+	cm_hello_put(data, ours);
+	errno = 0;
+	return call(e->id, &p) ? lib_errno() : 0;
+}
+
+int cm_connect(struct cm_end *e, const struct cm_hello *ours, uint32_t qp_num)
+{
+	return hello_send(e, ours, qp_num, cm->connect);
+}
+
+int cm_establish(struct cm_end *e)
+{
+	errno = 0;
+	return cm->establish(e->id) ? lib_errno() : 0;
+}
+
+int cm_accept(struct cm_end *e, const struct cm_hello *ours, uint32_t qp_num)
+{
+	int err = hello_send(e, ours, qp_num, cm->accept);
+
+	if (!err)
+		e->up = true;
+	return err;
+}
+
+static void refuse(struct rdma_cm_id *id, enum cm_verdict verdict, enum reason why)
+{
+	uint8_t data[CM_REFUSAL_BYTES];
+
+	cm_refusal_put(data, &(struct cm_refusal){ .verdict = (uint8_t)verdict,
+						   .reason = (uint8_t)why });
+	cm->reject(id, data, sizeof(data));
+}
+
+void cm_refuse(struct cm_end *e, enum cm_verdict verdict, enum reason why)
+{
+	refuse(e->id, verdict, why);
+	cm_close(e);
+}
+
+/* ------------------------------------------------------------- listening -- */
+
+static struct listener *listener_at(uint16_t family, uint16_t port)
+{
+	for (int i = 0; i < CM_LISTENERS; i++)
+		if (listeners[i].id && listeners[i].family == family && listeners[i].port == port)
+			return &listeners[i];
+	return NULL;
+}
+
+static int listener_bind(struct rdma_cm_id *id, uint16_t family, uint16_t port)
+{
+	struct meet_tuple any = { .family = family };
+	struct sockaddr_storage sa;
+	int only = 1;
+
+	sockaddr_fill(&sa, &any, any.laddr, port);
+	errno = 0;
+	if ((family == AF_INET6 && cm->set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY,
+						  &only, sizeof(only))) ||
+	    cm->bind_addr(id, (struct sockaddr *)&sa) || cm->listen(id, BACKLOG))
+		return lib_errno();
+	return 0;
+}
+
+/* One id a port: one that is bound to a port that another listens at stays so. */
+static int listener_new(struct listener *l, uint16_t family, uint16_t port, unsigned i)
+{
+	struct rdma_cm_id *id;
+
+	errno = 0;
+	if (cm->create_id(channel, &id, NULL, RDMA_PS_TCP))
+		return lib_errno();
+	int err = listener_bind(id, family, cm_port(port, i));
+	if (err)
+		cm->destroy_id(id);
+	else
+		*l = (struct listener){ .id = id, .family = family, .port = port };
+	return err == -EADDRNOTAVAIL ? -EADDRINUSE : err;	/* of one at every address */
+}
+
+int cm_listen(uint16_t family, uint16_t port)
+{
+	struct listener *l = listener_of(NULL);
+	int err = -EADDRINUSE;
+
+	if (listener_at(family, port))
+		return 0;
+	if (!channel || !l)
+		return channel ? -ENOSPC : -ENODEV;
+	for (unsigned i = 0; i < CM_PORTS && err == -EADDRINUSE; i++)
+		err = listener_new(l, family, port, i);
+	return err;
+}
+
+/* ---------------------------------------------------------------- events -- */
+
+static void coming(const struct event *ev)
+{
+	struct cm_end *e = end_new();
+	struct cm_hello theirs;
+	struct meet_tuple t;
+	int err = cm_hello_get(&theirs, ev->data, ev->len);
+
+	if (!err)
+		err = tuple_of(&t, ev, &theirs);
+	if (!err && !device_is_ours(ev->id))
+		err = -ENODEV;
+	if (err || !e) {
+		log_info("cm: a request refused: %d", err);
+		refuse(ev->id, CM_REFUSED, !e ? REASON_NO_MEMORY : err == -ENODEV ?
+		       REASON_NO_RNIC : REASON_PEER_UNPROVEN);
+		cm->destroy_id(ev->id);
+		return;
+	}
+	*e = (struct cm_end){ .id = ev->id, .tuple = t, .theirs = theirs };
+	news(e, CM_COMING);
+}
+
+static void answered(struct cm_end *e, const struct event *ev)
+{
+	int err = cm_hello_get(&e->theirs, ev->data, ev->len);
+
+	/* about this very connection */
+	if (err || e->theirs.lport != e->tuple.rport || e->theirs.rport != e->tuple.lport) {
+		fail(e, REASON_PEER_UNPROVEN);
+		return;
+	}
+	e->up = true;
+	news(e, CM_ANSWERED);
+}
+
+static void refused(struct cm_end *e, const struct event *ev)
+{
+	struct cm_refusal r = { 0 };
+
+	if (cm_refusal_get(&r, ev->data, ev->len))
+		r = (struct cm_refusal){ 0 };	/* nobody listens there, or somebody else */
+	e->verdict = r.verdict;
+	fail(e, r.verdict == CM_REFUSED && r.reason ? (enum reason)r.reason : REASON_PEER_UNPROVEN);
+}
+
+static void over(struct cm_end *e, enum reason why)
+{
+	if (e->asker && !e->up) {
+		fail(e, why);
+		return;
+	}
+	news(e, CM_GONE);
+	cm_close(e);
+}
+
+static void end_event(struct cm_end *e, const struct event *ev)
+{
+	switch (ev->type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (!device_is_ours(e->id) || cm->resolve_route(e->id, ROUTE_MS))
+			fail(e, REASON_NO_RNIC);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		news(e, CM_REACHED);
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		answered(e, ev);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		if (e->asker && !e->up)
+			refused(e, ev);
+		else
+			over(e, REASON_LINK_LOST);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		over(e, REASON_NO_RNIC);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		over(e, REASON_PEER_UNPROVEN);
+		break;
+	default:
+		break;		/* ESTABLISHED: the QP says so itself */
+	}
+}
+
+static void act(const struct event *ev)
+{
+	struct cm_end *e;
+
+	if (ev->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		coming(ev);
+		return;
+	}
+	e = end_of(ev->id);
+	if (e) {
+		end_event(e, ev);
+		return;
+	}
+	struct listener *l = listener_of(ev->id);
+	if (l && ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+		cm->destroy_id(l->id);
+		l->id = NULL;
+	}
+}
+
+static int event_take(struct event *ev)
+{
+	struct rdma_cm_event *raw;
+
+	errno = 0;
+	if (cm->get_cm_event(channel, &raw))
+		return lib_errno();
+	*ev = (struct event){ .id = raw->id, .listen_id = raw->listen_id, .type = raw->event,
+			      .status = raw->status };
+	switch (raw->event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_REJECTED:
+		if (!raw->param.conn.private_data)
+			break;
+		ev->len = MIN((size_t)raw->param.conn.private_data_len, sizeof(ev->data));
+		memcpy(ev->data, raw->param.conn.private_data, ev->len);
+		break;
+	default:
+		break;
+	}
+	cm->ack_cm_event(raw);
+	log_debug("cm: event %d, status %d", (int)ev->type, ev->status);
+	return 0;
+}
+
+static void channel_event(void *ctx, uint32_t events)
+{
+	struct event ev;
+	int err = 0;
+
+	while (channel && (err = event_take(&ev)) == 0)
+		act(&ev);
+	if (!channel || err == -EAGAIN || err == -EINTR)
+		return;
+	/* it would stay readable for ever */
+	log_info("cm: no more events: %d", err);
+	cm_shut();
+}
+
+/* --------------------------------------------------------- start and end -- */
+
+static int channel_open(void)
+{
+	struct rdma_event_channel *ch;
+	int err;
+
+	used = true;
+	errno = 0;
+	ch = cm->create_event_channel();
+	if (!ch)
+		return lib_errno();
+	err = verbs_fd_hide(&ch->fd, true);
+	if (!err)
+		err = loop->watch(loop->arg, ch->fd, EPOLLIN, channel_event, NULL);
+	if (!err)
+		channel = ch;
+	else if (privfd_is(ch->fd))
+		privfd_close(ch->fd);
+	return err;	/* on failure librdmacm keeps a few bytes */
+}
+
+int cm_start(const struct meet_loop *l, const char *name,
+	     void (*fn)(struct cm_end *e, enum cm_news what))
+{
+	int err;
+
+	if (channel)
+		return 0;
+	if (inherited)
+		return -ECHILD;
+	err = cm_load();
+	if (err)
+		return err;
+	loop = l;
+	device = name;
+	news = fn;
+	return channel_open();
+}
+
+/* The channel itself stays with the library: its destructor would close a number of ours. */
+void cm_shut(void)
+{
+	if (!channel)
+		return;
+	for (int i = 0; i < CM_ENDS; i++) {
+		if (!ends[i].id)
+			continue;
+		ends[i].why = REASON_NO_RNIC;
+		news(&ends[i], ends[i].asker && !ends[i].up ? CM_FAILED : CM_GONE);
+		cm_close(&ends[i]);
+	}
+	for (int i = 0; i < CM_LISTENERS; i++)
+		if (listeners[i].id)
+			cm->destroy_id(listeners[i].id);
+	memset(listeners, 0, sizeof(listeners));
+	loop->unwatch(loop->arg, channel->fd);
+	privfd_close(channel->fd);
+	channel = NULL;
+}
+
+void cm_forget(void)
+{
+	inherited = inherited || used;
+	channel = NULL;
+	memset(ends, 0, sizeof(ends));
+	memset(listeners, 0, sizeof(listeners));
+}

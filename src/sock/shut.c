@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * shut.c - shutdown()
+ *
+ * What the kernel is told, and when: SHUT_WR when the ring is empty (the peer
+ * hears of it on the link at once), SHUT_RD when its queue holds nothing of
+ * ours any more (act.c, rx_shut_late()).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/section.h"
+#include "base/sys.h"
+#include "progress/wait.h"
+#include "sock/act.h"
+#include "sock/bind.h"
+#include "sock/heir.h"
+#include "sock/io.h"
+#include "sock/kin.h"
+#include "sock/sock.h"
+
+static int result(long n)
+{
+	return n < 0 ? -errno : (int)n;
+}
+
+/* Nothing of this direction is, or will be, anywhere but in the kernel. */
+static int shutdown_rd(struct conn *c, int fd)
+{
+	bool ring = c->rx.state != PRX_RAW && c->rx.state != PRX_ENDED;
+
+	int err = 0;
+
+	st_rlx(&c->rx_shut, true);
+	if (!ring && !c->rx.drop && !rx_shut_waits(c)) {	/* else act.c tells the kernel when RESUME has come */
+		st_rlx(&c->rx_shut_out, true);
+		err = sys_shutdown(fd, SHUT_RD);
+	}
+	rx_act(c, PA_WAKE);
+	return err;
+}
+
+static int shutdown_wr(struct conn *c, int fd)
+{
+	bool ring = conn_tx_on_ring(c);
+
+	if (ring && !c->tx_shut) {
+		st_rlx(&c->tx_shut, true);
+		if (c->tx.state == PTX_ON)
+			tx_credit(c);
+		tx_act(c, ptx_shutdown(&c->tx) | PA_WAKE);
+		if (!c->tx_fin_out) {	/* the rest follows once all is read, or soon */
+			if (c->tx.state != PTX_PUMP)
+				conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
+			st_rlx(&c->tx_progress_ns, clock_ns());
+			conn_todo(c, JOB_TIMER);
+		}
+		return 0;
+	}
+	if (ring)
+		return 0;
+	st_rlx(&c->tx_shut, true);
+	ptx_shutdown(&c->tx);	/* what it orders is this: */
+	c->tx_fin_out = true;
+	conn_end_say(c, SLOT_END_FIN);
+	return sys_shutdown(fd, SHUT_WR);
+}
+
+/*
+ * Both ways are over here, and nothing is unread: TCP answers what still comes
+ * by a reset.  So the peer is to write to the kernel; what it has put into the
+ * ring meanwhile comes with RESUME (rx_shut_late()).
+ */
+static void shutdown_both(struct conn *c)
+{
+	if (!conn_rx_on_ring(c) || c->rx.want)
+		return;
+	c->rx_shut_clean = true;
+	rx_act(c, prx_want(&c->rx));
+}
+
+static bool nothing_unread(struct conn *c)
+{
+	if (c->rx.state == PRX_READY)
+		return !conn_rx_coming(c);
+	return c->rx.state != PRX_ON || (rx_look(c) && c->rx.Pb == c->rx.C);
+}
+
+/*
+ * The kernel does it alone.  A socket that reads 0 by an own SHUT_RD must not
+ * attach: its peer's bytes would be judged by that end.  Both locks held.
+ */
+static void shut_cold(struct conn *c, int how)
+{
+	if (how == SHUT_WR || how == SHUT_RDWR)
+		c->tx_fin_out = true;
+	if (how != SHUT_RD && how != SHUT_RDWR)
+		return;
+	st_rlx(&c->rx_shut_out, true);
+	if (!c->inherited)
+		heir_spoil(c);
+	if (c->meet != MEET_OVER)
+		bind_give_up(c, REASON_OPTION);
+}
+
+int sock_shutdown(int fd, int how)
+{
+	int err = kin_first(fd, how == SHUT_RD ? CONN_RX : CONN_BOTH);
+	if (err && err != -EAGAIN)
+		return err;
+	struct conn *c = conn_lock_both(fd);
+
+	if (c && err) {
+		kin_shutdown(c);
+		conn_unlock_both(c);
+		return how == SHUT_WR ? 0 : result(section_away(real.shutdown(fd, SHUT_RD)));
+	}
+	if (!c || !c->ever_bound || how < SHUT_RD || how > SHUT_RDWR) {
+		if (c && c->established)
+			shut_cold(c, how);
+		if (c)
+			conn_unlock_both(c);
+		return result(section_away(real.shutdown(fd, how)));
+	}
+	bool clean = nothing_unread(c);		/* before the peer hears of an end */
+	if (how != SHUT_RD)
+		err = shutdown_wr(c, fd);
+	/* what comes now earns a reset, but only behind the kernel's own FIN */
+	if (ld_rlx(&c->tx_shut) && (how != SHUT_WR || c->rx_shut))
+		tx_retreat(c, REASON_CLOSE);
+	if (how != SHUT_WR) {
+		int err2 = shutdown_rd(c, fd);
+
+		/* the FIN may have been acked meanwhile: for one call that is no error */
+		if (how == SHUT_RD)
+			err = err2;
+	}
+	conn_watcher->moved(c);
+	conn_watcher->event(c, CONN_EDGES);
+	lock_drop(&c->txl);
+	if (clean && c->rx_shut && ld_rlx(&c->tx_shut))
+		shutdown_both(c);
+	lock_drop(&c->rxl);
+	wait_wake_ready();
+	return err;
+}

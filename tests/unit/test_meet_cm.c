@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* test_meet_cm.c - meetings by rdma_cm, over a library that fails where it is told to */
+#define _GNU_SOURCE
+#include "fake_cm.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include <cmocka.h>
+
+#include "base/privfd.h"
+#include "meet/cm.h"
+
+static void (*channel_fn)(void *ctx, uint32_t events);
+static int watch_err;
+
+static int watch(void *arg, int fd, uint32_t events, void (*fn)(void *, uint32_t), void *ctx)
+{
+	if (watch_err)
+		return watch_err;
+	assert_true(privfd_is(fd));
+	channel_fn = fn;
+	return 0;
+}
+
+static void unwatch(void *arg, int fd) { channel_fn = NULL; }
+
+static const struct meet_loop loop = { .watch = watch, .unwatch = unwatch };
+
+/* what has been heard */
+static struct {
+	int n[CM_GONE + 1];
+	struct cm_end *end;
+	struct cm_end last;		/* as it was at the last news */
+} heard;
+
+/* what the caller does in CM_REACHED, CM_ANSWERED, CM_COMING */
+static int (*then)(struct cm_end *e);
+
+static void news(struct cm_end *e, enum cm_news what)
+{
+	heard.n[what]++;
+	heard.end = e;
+	heard.last = *e;
+	if (then && what != CM_FAILED && what != CM_GONE)
+		then(e);
+}
+
+static const struct cm_hello ours = {
+	.lport = 40000, .rport = 6379, .slots = 8, .part_pages = 64, .ring_bytes = 65536, .instance = 7 };
+static const struct cm_hello theirs = {
+	.lport = 6379, .rport = 40000, .slots = 4, .part_pages = 64, .ring_bytes = 4096, .instance = 9 };
+
+static struct meet_tuple tuple(void)
+{
+	return (struct meet_tuple){ .family = AF_INET, .lport = 40000, .rport = 6379,
+				    .laddr = { 10, 9, 0, 1 }, .raddr = { 10, 9, 0, 2 } };
+}
+
+static struct sockaddr_storage inet_addr_of(uint8_t host, uint16_t port)
+{
+	struct sockaddr_storage sa = { .ss_family = AF_INET };
+	struct sockaddr_in *in = (void *)&sa;
+
+	in->sin_port = htons(port);
+	in->sin_addr.s_addr = htonl(0x0a090000u | host);
+	return sa;
+}
+
+static int setup(void **state)
+{
+	fake_cm_install();
+	memset(&heard, 0, sizeof(heard));
+	then = NULL;
+	watch_err = 0;
+	return 0;
+}
+
+/* Nothing is left: no id, no event. */
+static int teardown(void **state)
+{
+	cm_shut();
+	assert_int_equal(fake_cm.ids, 0);
+	assert_int_equal(fake_cm.unacked, 0);
+	assert_null(channel_fn);
+	return 0;
+}
+
+static void start(void) { assert_int_equal(cm_start(&loop, "fake0", news), 0); }
+
+static void turn(void) { channel_fn(NULL, EPOLLIN); }
+
+static void tell(enum rdma_cm_event_type type, const void *data, uint8_t len)
+{
+	fake_cm_event(fake_cm.last_id, type, data, len);
+	turn();
+}
+
+static void tell_hello(enum rdma_cm_event_type type, const struct cm_hello *h)
+{
+	uint8_t b[196] = { 0 };		/* as an answer is padded */
+
+	cm_hello_put(b, h);
+	tell(type, b, sizeof(b));
+}
+
+static struct cm_end *ask(void)
+{
+	struct meet_tuple t = tuple();
+	struct cm_end *e = NULL;
+
+	assert_int_equal(cm_ask(&e, &t, 0, &heard), 0);
+	return e;
+}
+
+static int connect_it(struct cm_end *e) { return cm_connect(e, &ours, 0x1234); }
+
+static void ask_and_reach(void)
+{
+	int before = heard.n[CM_REACHED];
+
+	ask();
+	fake_cm_device(fake_cm.last_id, "fake0");
+	tell(RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	assert_int_equal(heard.n[CM_REACHED], before);
+	tell(RDMA_CM_EVENT_ROUTE_RESOLVED, NULL, 0);
+}
+
+/* From our own TCP address to the peer's, at the TCP port's number. */
+static void asked_and_answered(void **state)
+{
+	struct sockaddr_storage from = inet_addr_of(1, 0), to = inet_addr_of(2, 6379);
+	uint8_t said[CM_HELLO_BYTES];
+
+	start();
+	then = connect_it;
+	ask_and_reach();
+	assert_int_equal(heard.n[CM_REACHED], 1);
+	assert_ptr_equal(heard.last.user, &heard);
+	assert_memory_equal(&fake_cm.from, &from, sizeof(struct sockaddr_in));
+	assert_memory_equal(&fake_cm.to, &to, sizeof(struct sockaddr_in));
+	cm_hello_put(said, &ours);
+	assert_int_equal(fake_cm.said_len, sizeof(said));
+	assert_memory_equal(fake_cm.said, said, sizeof(said));
+	assert_int_equal(fake_cm.param.qp_num, 0x1234);
+	assert_int_equal(fake_cm.param.retry_count, 6);	/* 7 is for ever on some devices */
+	then = cm_establish;
+	tell_hello(RDMA_CM_EVENT_CONNECT_RESPONSE, &theirs);
+	assert_int_equal(heard.n[CM_ANSWERED], 1);
+	assert_int_equal(heard.last.theirs.instance, 9);
+	assert_int_equal(heard.last.theirs.ring_bytes, 4096);
+	assert_int_equal(fake_cm.establishes, 1);
+	tell(RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
+	tell(RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	assert_int_equal(heard.n[CM_GONE], 1);
+	assert_int_equal(heard.n[CM_FAILED], 0);
+	assert_int_equal(fake_cm.ids, 0);
+}
+
+static void every_way_to_fail(void **state)
+{
+	static const uint8_t later[] = { 'S', 'S', 'S', 'R', 1, CM_LATER, 0, 0 };
+	static const uint8_t no[] = { 'S', 'S', 'S', 'R', 1, CM_REFUSED, REASON_SANDBOX, 0 };
+	static const uint8_t newer[] = { 'S', 'S', 'S', 'R', 2, CM_LATER, 0, 0 };
+	static const struct {
+		enum rdma_cm_event_type type;
+		const void *data;
+		uint8_t len;
+		enum reason why;
+		uint8_t verdict;
+	} cases[] = {
+		{ RDMA_CM_EVENT_REJECTED, NULL, 0, REASON_PEER_UNPROVEN, 0 },
+		{ RDMA_CM_EVENT_REJECTED, "hello, I am NFS", 15, REASON_PEER_UNPROVEN, 0 },
+		{ RDMA_CM_EVENT_REJECTED, later, 8, REASON_PEER_UNPROVEN, CM_LATER },
+		{ RDMA_CM_EVENT_REJECTED, no, 8, REASON_SANDBOX, CM_REFUSED },
+		{ RDMA_CM_EVENT_REJECTED, newer, 8, REASON_PEER_UNPROVEN, 0 },
+		{ RDMA_CM_EVENT_UNREACHABLE, NULL, 0, REASON_PEER_UNPROVEN, 0 },
+		{ RDMA_CM_EVENT_CONNECT_ERROR, NULL, 0, REASON_PEER_UNPROVEN, 0 },
+		{ RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, 0, REASON_NO_RNIC, 0 },
+		{ RDMA_CM_EVENT_CONNECT_RESPONSE, NULL, 0, REASON_PEER_UNPROVEN, 0 },
+		{ RDMA_CM_EVENT_CONNECT_RESPONSE, "too short", 9, REASON_PEER_UNPROVEN, 0 },
+	};
+
+	start();
+	then = connect_it;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ask_and_reach();
+		tell(cases[i].type, cases[i].data, cases[i].len);
+		assert_int_equal(heard.n[CM_FAILED], i + 1);
+		assert_int_equal(heard.last.why, cases[i].why);
+		assert_int_equal(heard.last.verdict, cases[i].verdict);
+		assert_int_equal(fake_cm.ids, 0);
+	}
+	assert_int_equal(heard.n[CM_ANSWERED], 0);
+}
+
+static void no_way_there(void **state)
+{
+	start();
+	ask();
+	tell(RDMA_CM_EVENT_ADDR_ERROR, NULL, 0);
+	assert_int_equal(heard.n[CM_FAILED], 1);
+	assert_int_equal(heard.last.why, REASON_NO_RNIC);
+	ask();
+	fake_cm_device(fake_cm.last_id, "fake0");
+	tell(RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	tell(RDMA_CM_EVENT_ROUTE_ERROR, NULL, 0);
+	assert_int_equal(heard.n[CM_FAILED], 2);
+	assert_int_equal(heard.last.why, REASON_NO_RNIC);
+	/* another device leads there than the one that has our QPs */
+	ask();
+	fake_cm_device(fake_cm.last_id, "fake1");
+	tell(RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	assert_int_equal(heard.n[CM_FAILED], 3);
+	assert_int_equal(heard.last.why, REASON_NO_RNIC);
+	/* or none at all */
+	ask();
+	tell(RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	assert_int_equal(heard.n[CM_FAILED], 4);
+}
+
+static void an_answer_about_another_connection(void **state)
+{
+	struct cm_hello other = theirs;
+
+	start();
+	then = connect_it;
+	ask_and_reach();
+	other.rport++;
+	tell_hello(RDMA_CM_EVENT_CONNECT_RESPONSE, &other);
+	assert_int_equal(heard.n[CM_ANSWERED], 0);
+	assert_int_equal(heard.n[CM_FAILED], 1);
+	ask_and_reach();
+	other = theirs;
+	other.lport++;
+	tell_hello(RDMA_CM_EVENT_CONNECT_RESPONSE, &other);
+	assert_int_equal(heard.n[CM_FAILED], 2);
+}
+
+/* ---- the accepting side ---- */
+
+static struct rdma_cm_id *request(const struct cm_hello *h, uint8_t host, uint16_t port,
+				  const char *device)
+{
+	struct sockaddr_storage here = inet_addr_of(2, port), there = inet_addr_of(host, 51234);
+	uint8_t b[CM_HELLO_BYTES];
+	struct rdma_cm_id *id;
+
+	cm_hello_put(b, h);
+	id = fake_cm_request(&here, &there, device, b, sizeof(b));
+	turn();
+	return id;
+}
+
+static int accept_it(struct cm_end *e) { return cm_accept(e, &theirs, 99); }
+
+static void refuse_later(struct cm_end *e) { cm_refuse(e, CM_LATER, REASON_NONE); }
+static int refuse_it(struct cm_end *e)
+{
+	refuse_later(e);
+	return 0;
+}
+
+/* The addresses are those that rdma_cm saw, not what the asker might say. */
+static void asked_by_another(void **state)
+{
+	static const uint8_t here[16] = { 10, 9, 0, 2 }, there[16] = { 10, 9, 0, 77 };
+	uint8_t said[CM_HELLO_BYTES];
+
+	start();
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+	then = accept_it;
+	request(&ours, 77, 6379, "fake0");
+	assert_int_equal(heard.n[CM_COMING], 1);
+	assert_int_equal(heard.last.tuple.family, AF_INET);
+	assert_int_equal(heard.last.tuple.lport, 6379);
+	assert_int_equal(heard.last.tuple.rport, 40000);
+	assert_memory_equal(heard.last.tuple.laddr, here, 16);
+	assert_memory_equal(heard.last.tuple.raddr, there, 16);
+	assert_int_equal(heard.last.theirs.instance, 7);
+	assert_null(heard.last.user);
+	assert_int_equal(fake_cm.accepts, 1);
+	cm_hello_put(said, &theirs);
+	assert_memory_equal(fake_cm.said, said, sizeof(said));
+	tell(RDMA_CM_EVENT_ESTABLISHED, NULL, 0);
+	assert_int_equal(heard.n[CM_GONE], 0);
+	tell(RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	assert_int_equal(heard.n[CM_GONE], 1);
+	/* nobody has taken the answer */
+	request(&ours, 77, 6379, "fake0");
+	tell(RDMA_CM_EVENT_UNREACHABLE, NULL, 0);
+	assert_int_equal(heard.n[CM_GONE], 2);
+	request(&ours, 77, 6379, "fake0");
+	tell(RDMA_CM_EVENT_REJECTED, NULL, 0);
+	assert_int_equal(heard.n[CM_GONE], 3);
+}
+
+static void refused(void **state)
+{
+	static const uint8_t want[] = { 'S', 'S', 'S', 'R', 1, CM_LATER, 0, 0 };
+
+	start();
+	cm_listen(AF_INET, 6379);
+	then = refuse_it;
+	request(&ours, 77, 6379, "fake0");
+	assert_int_equal(fake_cm.rejects, 1);
+	assert_memory_equal(fake_cm.said, want, sizeof(want));
+	assert_int_equal(fake_cm.ids, 1);	/* the listener */
+}
+
+/* Refused before anybody hears of them, and with nothing left. */
+static void requests_that_are_none(void **state)
+{
+	struct sockaddr_storage here = inet_addr_of(2, 6379), there = inet_addr_of(3, 5), six;
+	uint8_t b[CM_HELLO_BYTES];
+
+	start();
+	cm_listen(AF_INET, 6380);
+	request(&ours, 77, 6380, "fake0");	/* at another port than he says */
+	cm_listen(AF_INET, 6379);
+	assert_int_equal(fake_cm.said[6], REASON_PEER_UNPROVEN);
+	request(&ours, 77, 6379, "fake1");	/* by another device */
+	assert_int_equal(fake_cm.said[6], REASON_NO_RNIC);
+	request(&ours, 77, 6379, NULL);
+	assert_int_equal(fake_cm.rejects, 3);
+	fake_cm_request(&here, &there, "fake0", NULL, 0);
+	fake_cm_request(&here, &there, "fake0", "abc", 3);
+	turn();
+	cm_hello_put(b, &ours);
+	b[4] = CM_VERSION + 1;			/* a later version */
+	fake_cm_request(&here, &there, "fake0", b, sizeof(b));
+	memset(&six, 0, sizeof(six));
+	six.ss_family = AF_INET6;		/* families that do not fit */
+	b[4] = CM_VERSION;
+	fake_cm_request(&six, &there, "fake0", b, sizeof(b));
+	turn();
+	assert_int_equal(fake_cm.rejects, 7);
+	assert_int_equal(heard.n[CM_COMING], 0);
+	assert_int_equal(fake_cm.ids, 2);	/* the listeners */
+}
+
+/* As many as there are places; the next is refused and the others live. */
+static void too_many(void **state)
+{
+	start();
+	cm_listen(AF_INET, 6379);
+	then = accept_it;
+	for (int i = 0; i < CM_ENDS; i++)
+		request(&ours, 77, 6379, "fake0");
+	assert_int_equal(heard.n[CM_COMING], CM_ENDS);
+	request(&ours, 77, 6379, "fake0");
+	assert_int_equal(heard.n[CM_COMING], CM_ENDS);
+	assert_int_equal(fake_cm.rejects, 1);
+	assert_int_equal(fake_cm.said[6], REASON_NO_MEMORY);
+	assert_int_equal(fake_cm.ids, CM_ENDS + 1);
+
+	struct meet_tuple t = tuple();
+	struct cm_end *e;
+	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENOSPC);
+}
+
+static void listening(void **state)
+{
+	start();
+	assert_int_equal(cm_listen(AF_INET, 1), 0);
+	assert_int_equal(cm_listen(AF_INET, 1), 0);
+	assert_int_equal(fake_cm.listens, 1);
+	assert_int_equal(cm_listen(AF_INET6, 1), 0);
+	for (uint16_t p = 2; p < CM_LISTENERS; p++)
+		assert_int_equal(cm_listen(AF_INET, p), 0);
+	assert_int_equal(cm_listen(AF_INET, 9999), -ENOSPC);
+	assert_int_equal(fake_cm.ids, CM_LISTENERS);
+	/* its device goes: the place is free again */
+	tell(RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, 0);
+	assert_int_equal(fake_cm.ids, CM_LISTENERS - 1);
+	assert_int_equal(cm_listen(AF_INET, 9999), 0);
+}
+
+/* Others of the machine are there already; the asker goes from one to the next. */
+static void listeners_of_one_tcp_port(void **state)
+{
+	struct meet_tuple t = tuple();
+	struct sockaddr_in *to = (void *)&fake_cm.to, *at = (void *)&fake_cm.from;
+	struct cm_end *e;
+
+	start();
+	fake_cm.taken[0] = 6379;
+	fake_cm.taken[1] = cm_port(6379, 1);
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+	assert_int_equal(ntohs(at->sin_port), cm_port(6379, 2));
+	assert_int_equal(cm_ask(&e, &t, 2, NULL), 0);
+	assert_int_equal(ntohs(to->sin_port), cm_port(6379, 2));
+	/* what is asked there is about the TCP port */
+	then = accept_it;
+	request(&ours, 77, cm_port(6379, 2), "fake0");
+	assert_int_equal(heard.n[CM_COMING], 1);
+	assert_int_equal(heard.last.tuple.lport, 6379);
+}
+
+static void ports_of_one_tcp_port(void **state)
+{
+	for (unsigned port = 1; port < 65536; port += 7) {
+		assert_int_equal(cm_port((uint16_t)port, 0), port);
+		for (unsigned i = 1; i < CM_PORTS; i++) {
+			uint16_t p = cm_port((uint16_t)port, i);
+
+			assert_true(p >= 20000 && p < 32000);
+			assert_true(p != cm_port((uint16_t)port, i % (CM_PORTS - 1) + 1));
+		}
+	}
+	assert_int_equal(cm_port(6379, 1), 26065);	/* doc/wire.md */
+}
+
+/* The caller gives up: an event that comes all the same finds nobody. */
+static void given_up(void **state)
+{
+	struct rdma_cm_id *id, stale;
+	struct cm_end *e;
+
+	start();
+	then = connect_it;
+	ask_and_reach();
+	id = fake_cm.last_id;
+	e = heard.end;
+	assert_ptr_equal(e->id, id);
+	cm_close(e);
+	cm_close(e);
+	cm_close(NULL);
+	assert_int_equal(fake_cm.ids, 0);
+	fake_cm_event(&stale, RDMA_CM_EVENT_REJECTED, NULL, 0);
+	turn();
+	assert_int_equal(heard.n[CM_FAILED], 0);
+}
+
+static void shut_with_all_in_flight(void **state)
+{
+	start();
+	then = connect_it;
+	cm_listen(AF_INET, 6379);
+	ask_and_reach();
+	then = accept_it;
+	request(&ours, 77, 6379, "fake0");
+	ask();
+	cm_shut();
+	assert_int_equal(heard.n[CM_FAILED], 2);
+	assert_int_equal(heard.n[CM_GONE], 1);
+	assert_int_equal(fake_cm.ids, 0);
+	assert_null(channel_fn);
+	cm_shut();
+}
+
+/* The channel says nothing any more: all is over, and a new start is possible. */
+static void the_channel_breaks(void **state)
+{
+	start();
+	ask();
+	fake_cm.broken_errno = ENODEV;
+	turn();
+	assert_int_equal(heard.n[CM_FAILED], 1);
+	assert_null(channel_fn);
+	fake_cm.broken_errno = 0;
+	start();
+	ask();
+	assert_int_equal(fake_cm.ids, 1);
+}
+
+static void not_started(void **state)
+{
+	struct meet_tuple t = tuple();
+	struct cm_end *e;
+
+	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENODEV);
+	assert_int_equal(cm_listen(AF_INET, 1), -ENODEV);
+	watch_err = -ENOSPC;
+	assert_int_equal(cm_start(&loop, "fake0", news), -ENOSPC);
+	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENODEV);
+}
+
+/* A meeting from start to end, both sides of it. Return: all went well. */
+static bool whole(void)
+{
+	struct meet_tuple t = tuple();
+	struct cm_end *e;
+	uint8_t b[CM_HELLO_BYTES];
+
+	if (cm_start(&loop, "fake0", news))
+		return false;
+	if (cm_listen(AF_INET, 6379) || cm_listen(AF_INET6, 6379) || cm_ask(&e, &t, 0, NULL))
+		return false;
+	fake_cm_device(e->id, "fake0");
+	fake_cm_event(e->id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	turn();
+	if (!e->id)
+		return false;
+	if (cm_connect(e, &ours, 1))
+		return false;
+	cm_hello_put(b, &theirs);
+	fake_cm_event(e->id, RDMA_CM_EVENT_CONNECT_RESPONSE, b, sizeof(b));
+	turn();
+	if (cm_establish(e))
+		return false;
+	request(&ours, 77, 6379, "fake0");
+	return !cm_accept(heard.end, &theirs, 2);
+}
+
+static void the_nth_call_fails(void **state)
+{
+	for (int n = 1;; n++) {
+		bool ok;
+
+		setup(NULL);
+		fake_cm.fail_at = n;
+		fake_cm.fail_errno = n % 2 ? ENOMEM : EMFILE;
+		ok = whole();
+		cm_shut();
+		assert_int_equal(fake_cm.ids, 0);
+		assert_int_equal(fake_cm.unacked, 0);
+		if (ok && fake_cm.calls < n)
+			break;
+		assert_true(n < 100);
+		assert_false(ok);
+	}
+}
+
+/* The library's devices are the parent's.  The last test: nothing meets after it. */
+static void not_in_a_child(void **state)
+{
+	start();
+	cm_shut();
+	cm_forget();
+	assert_int_equal(cm_start(&loop, "fake0", news), -ECHILD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(not_started, setup, teardown),
+		cmocka_unit_test_setup_teardown(asked_and_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_way_to_fail, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_way_there, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_answer_about_another_connection, setup, teardown),
+		cmocka_unit_test_setup_teardown(asked_by_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(requests_that_are_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(listening, setup, teardown),
+		cmocka_unit_test_setup_teardown(listeners_of_one_tcp_port, setup, teardown),
+		cmocka_unit_test(ports_of_one_tcp_port),
+		cmocka_unit_test_setup_teardown(given_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(shut_with_all_in_flight, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_channel_breaks, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_nth_call_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(not_in_a_child, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
