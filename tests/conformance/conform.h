@@ -123,6 +123,8 @@ int own_fd(const struct role *r);		/* TOGETHER cases: r->s or r->c */
 void nonblock_set(struct role *r, int fd);
 int readable_await(int fd, int bytes);		/* FIONREAD >= bytes; bounded; its value */
 int event_await(int fd, short events);		/* poll up to 5 s; revents */
+int event_settled(int fd, short events, short want);	/* ... when all of want is there: a
+							 * reset sets ERR first, then HUP */
 void quiet_check(struct role *r, int fd, short events);	/* none in 50 ms */
 void drained_await(int fd);			/* SIOCOUTQ is 0: the peer has it all */
 long send_all(int fd, const void *buf, size_t n);
@@ -139,13 +141,15 @@ void bulk_duplex(struct role *r, unsigned int waiting, size_t total);
 
 /* warm.c: get both directions of (r->s, r->c) onto a ring, if there is one */
 void conn_warm(struct role *r);
+int path_of(int fd);	/* bit 0: tx, bit 1: rx on a ring; both, if there is no library to ask */
 
 /* One table per topic, ended by an empty entry. */
-extern const struct conf_case bulk_cases[], connect_cases[], dup_cases[], ends_cases[],
-	epoll_cases[], errors_cases[], flags_cases[], fork_cases[], iov_cases[],
-	nonblock_cases[], options_cases[], raw_cases[], readiness_cases[], select_cases[],
+extern const struct conf_case bulk_cases[], closing_cases[], connect_cases[], dup_cases[], ends_cases[],
+	epoll_cases[], errors_cases[], flags_cases[], fork_cases[], heir_cases[], iov_cases[],
+	kin_cases[], leave_cases[], nonblock_cases[], options_cases[], raw_cases[], readiness_cases[],
+	sandbox_cases[], seams_cases[], select_cases[],
 	sendfile_cases[], signals_cases[], stdio_cases[], stream_cases[], threads_cases[],
-	urgent_cases[];
+	urgent_cases[], uring_cases[];
 
 /* play.c: the inner side of the harness */
 enum { FD_STEP = 200, FD_TRANSCRIPT = 202 };	/* +1 for the second role */

@@ -384,6 +384,42 @@ static void accept_address(struct role *r)
 	conn_close(r);
 }
 
+/* A program that has listened at many ports, as FTP's data connections want it. */
+static void new_ports(struct role *r)
+{
+	int s = -1, c = -1;
+
+	for (int i = 0; i < 200; i++) {
+		listener_open(r);
+		conn_more(r, &s, &c);
+		CLIENT(r)
+			MUST(r, close(c));
+		SERVER(r) {
+			MUST(r, recv(s, &(char){ 0 }, 1, 0));
+			MUST(r, close(s));
+			MUST(r, close(r->listener));
+		}
+	}
+	r->port = 0;
+	conn_open(r);
+	conn_close(r);
+}
+
+/* The listener is gone before the first byte. */
+static void listener_gone(struct role *r)
+{
+	conn_open(r);
+	conn_close(r);
+	listener_open(r);
+	conn_more(r, &r->s, &r->c);
+	SERVER(r)
+		TRY(r, 0, close(r->listener));
+	conn_warm(r);
+	CLIENT(r)
+		CHECK(r, r->seen_on_ring[1]);
+	conn_close(r);
+}
+
 const struct conf_case connect_cases[] = {
 	{ "connect-nonblocking", nonblocking, COLD },
 	{ "connect-refused", refused, COLD },
@@ -399,5 +435,7 @@ const struct conf_case connect_cases[] = {
 	{ "connect-same-port-again", same_port_again, 0 },
 	{ "connect-second-warm", second_warm, 0 },
 	{ "connect-accept-address", accept_address, COLD },
+	{ "connect-new-ports", new_ports, 0 },
+	{ "connect-listener-gone", listener_gone, COLD | TOGETHER },
 	{ NULL, NULL, 0 }
 };

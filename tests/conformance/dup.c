@@ -3,6 +3,7 @@
 #include "conform.h"
 
 #include <netinet/in.h>
+#include <sys/stat.h>
 
 static int lowest_fd(void)
 {
@@ -240,6 +241,19 @@ static void close_by_loop(struct role *r)
 	close_everything(r, false);
 }
 
+/* Who asks fstat() what is open finds what fcntl() says. */
+static void numbers_seen(struct role *r)
+{
+	struct stat st;
+	long differ = 0;
+
+	conn_open(r);
+	for (int fd = 0; fd < 20000; fd++)
+		differ += (fstat(fd, &st) == 0) != (fcntl(fd, F_GETFD) >= 0);
+	TRY(r, 0, differ);
+	conn_close(r);
+}
+
 static void range_cloexec(struct role *r)
 {
 	char buf[4];
@@ -292,6 +306,7 @@ const struct conf_case dup_cases[] = {
 	{ "dup-lowest-number", lowest_number, PROCESS },
 	{ "dup-close-range", close_by_range, PROCESS },
 	{ "dup-close-loop", close_by_loop, PROCESS },
+	{ "dup-numbers-seen", numbers_seen, PROCESS },
 	{ "dup-range-cloexec", range_cloexec, 0 },
 	{ "dup-reuse-at-once", reuse_at_once, 0 },
 	{ NULL, NULL, 0 }

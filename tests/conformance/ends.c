@@ -237,7 +237,8 @@ static void close_unread(struct role *r)
 	}
 	CLIENT(r) {
 		poll_show(r, "client", POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDHUP,
-			  (short)event_await(r->c, POLLIN | POLLRDHUP) | POLLOUT);
+			  (short)event_settled(r->c, POLLIN | POLLOUT | POLLRDHUP,
+					       POLLIN | POLLERR | POLLHUP | POLLRDHUP));
 		TRY(r, -ECONNRESET, recv(r->c, buf, 16, 0));
 		TRY(r, 0, recv(r->c, buf, 16, 0));
 		TRY(r, -EPIPE, send(r->c, "x", 1, 0));
@@ -342,7 +343,7 @@ static void write_to_closed(struct role *r)
 		TRY(r, 0, recv(r->c, buf, 4, 0));
 		TRY(r, 1, send(r->c, "x", 1, 0));
 		poll_show(r, "after the reset", POLLERR | POLLHUP,
-			  (short)event_await(r->c, 0));
+			  (short)event_settled(r->c, 0, POLLERR | POLLHUP));
 		TRY(r, -EPIPE, send(r->c, "x", 1, 0));
 		TRY(r, 1, pipes);
 		TRY(r, 0, close(r->c));

@@ -4,6 +4,7 @@
 
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "tests/lib/step.h"
@@ -385,6 +386,45 @@ static void cloexec(struct role *r)
 	}
 }
 
+/* What a vfork child takes close-on-exec off, or duplicates, is the new image's. */
+static void vfork_gives(struct role *r, bool by_dup)
+{
+	char cat[] = "cat", *const argv[] = { cat, NULL };
+	volatile pid_t pid = 0;
+
+	conn_open(r);
+	CLIENT(r)
+		client_echo(r);
+	SERVER(r) {
+		MUST(r, fcntl(r->s, F_SETFD, FD_CLOEXEC));
+		pid = (pid_t)MUST(r, vfork());
+		if (pid == 0) {
+			if (by_dup) {
+				dup2(r->s, 0);
+				dup2(r->s, 1);
+			} else {
+				fcntl(r->s, F_SETFD, 0);
+				syscall(SYS_dup3, r->s, 0, 0);
+				syscall(SYS_dup3, r->s, 1, 0);
+			}
+			execvp(cat, argv);
+			_exit(9);
+		}
+		TRY(r, 0, close(r->s));
+		TRY(r, 0, child_await(r, pid));
+	}
+}
+
+static void vfork_dups(struct role *r)
+{
+	vfork_gives(r, true);
+}
+
+static void vfork_unsets(struct role *r)
+{
+	vfork_gives(r, false);
+}
+
 static ssize_t fd_send(int channel, int fd)
 {
 	union {
@@ -533,6 +573,8 @@ const struct conf_case fork_cases[] = {
 	{ "fork-vfork", vfork_child, PROCESS },
 	{ "fork-system-popen", system_and_popen, PROCESS },
 	{ "fork-cloexec", cloexec, PROCESS },
+	{ "fork-vfork-dups", vfork_dups, PROCESS },
+	{ "fork-vfork-unsets", vfork_unsets, PROCESS },
 	{ "fork-pass-fd", pass_fd, PROCESS },
 	{ "fork-preforked", preforked, PROCESS | COLD },
 	{ "fork-daemon", daemonize, PROCESS | COLD },

@@ -8,6 +8,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/role.c \
 	tests/conformance/warm.c \
 	tests/conformance/bulk.c \
+	tests/conformance/closing.c \
 	tests/conformance/connect.c \
 	tests/conformance/dup.c \
 	tests/conformance/ends.c \
@@ -15,11 +16,16 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/errors.c \
 	tests/conformance/flags.c \
 	tests/conformance/fork.c \
+	tests/conformance/heir.c \
 	tests/conformance/iov.c \
+	tests/conformance/kin.c \
+	tests/conformance/leave.c \
 	tests/conformance/nonblock.c \
 	tests/conformance/options.c \
 	tests/conformance/raw.c \
 	tests/conformance/readiness.c \
+	tests/conformance/sandbox.c \
+	tests/conformance/seams.c \
 	tests/conformance/select.c \
 	tests/conformance/sendfile.c \
 	tests/conformance/signals.c \
@@ -27,6 +33,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/stream.c \
 	tests/conformance/threads.c \
 	tests/conformance/urgent.c \
+	tests/conformance/uring.c \
 	tests/lib/pattern.c tests/lib/pattern.h \
 	tests/lib/step.c tests/lib/step.h \
 	tests/lib/transcript.c tests/lib/transcript.h
@@ -41,9 +48,9 @@ tests_conformance_fdecho_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -I$(top_srcdir)
 # the rest needs the library and comes with make check-conformance.
 dist_check_SCRIPTS += tests/conformance/plain.sh
 TESTS += tests/conformance/plain.sh
-EXTRA_DIST += tests/conformance/README tests/conformance/run tests/lib/stats.py
+EXTRA_DIST += tests/conformance/README tests/conformance/run tests/lib/stats.py tests/lib/fdecho.py tests/lib/shutin.py
 
-CONFORMANCE_MODES = both server client thread same retreat
+CONFORMANCE_MODES = both server client thread same retreat far
 
 .PHONY: check-conformance
 check-conformance: all tests/conformance/conform$(EXEEXT)

@@ -5,10 +5,12 @@
  */
 #include "conform.h"
 
+#include <dlfcn.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "tests/lib/pattern.h"
 
@@ -106,6 +108,203 @@ static void raw_all(struct role *r)
 	raw_play(r, RAW_READ | RAW_WRITE | RAW_POLL);
 }
 
+/* Waits that go past libc, on a connection that was read and waited for by libc. */
+
+#if defined(__x86_64__)
+static long past_libc(long nr, long a, long b, long c, long d, long e)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = 8;
+	long ret;
+
+	__asm__ __volatile__("syscall" : "=a"(ret)
+			     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			     : "rcx", "r11", "memory");
+	return ret;
+}
+#define ARG(x) ((long)(uintptr_t)(x))
+
+/* What the library says of a connection that a wait began with on the ring. */
+static bool receives_by_ring(struct role *r, int fd)
+{
+	int (*fd_path)(int);
+
+	*(void **)&fd_path = dlsym(RTLD_DEFAULT, "sidestep_fd_path");
+	return r->ring && fd_path && !getenv("CONFORM_UNPAIRED") && !getenv("SIDESTEP_FAULT") &&
+	       (fd_path(fd) & 2);
+}
+
+static void reason_check(struct role *r, int fd, const char *want)
+{
+	const char *(*fd_reason)(int);
+
+	*(void **)&fd_reason = dlsym(RTLD_DEFAULT, "sidestep_fd_reason");
+	if (strcmp(fd_reason(fd), want)) {
+		NOTE(r, "reason %s  WRONG", fd_reason(fd));
+		r->t.failures++;
+	}
+}
+
+enum { UNSEEN_ROUNDS = 3 };
+
+static void unseen(struct role *r, long (*wait)(int ep, struct pollfd *p), const char *reason)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct pollfd p;
+	char buf[8];
+	int i, ep = -1;
+
+	conn_open(r);
+	SERVER(r) {
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		MUST(r, epoll_ctl(ep, EPOLL_CTL_ADD, r->s, &ev));
+		p = (struct pollfd){ .fd = r->s, .events = POLLIN };
+		nonblock_set(r, r->s);
+		TRY(r, -EAGAIN, recv(r->s, buf, 8, 0));
+	}
+	meet(r);
+	for (i = 0; i < UNSEEN_ROUNDS; i++) {
+		CLIENT(r)
+			TRY(r, 1, send(r->c, "x", 1, 0));
+		SERVER(r) {
+			/* a record may wake it for nothing */
+			long n = -EAGAIN;
+			bool ring = receives_by_ring(r, r->s);
+
+			while (n == -EAGAIN && wait(ep, &p) == 1)
+				n = recv(r->s, buf, 8, 0) == -1 ? -errno : 1;
+			if (ring)
+				reason_check(r, r->s, reason);
+			TRY(r, 1, n);
+			TRY(r, 1, send(r->s, "y", 1, 0));
+		}
+		CLIENT(r)
+			TRY(r, 1, recv(r->c, buf, 8, 0));
+	}
+	SERVER(r)
+		MUST(r, close(ep));
+	conn_close(r);
+}
+
+static long wait_epoll(int ep, struct pollfd *p)
+{
+	struct epoll_event ev;
+
+	(void)p;
+	return past_libc(SYS_epoll_pwait, ep, ARG(&ev), 1, -1, 0);
+}
+
+static void unseen_epoll(struct role *r)
+{
+	unseen(r, wait_epoll, "unseen-waiter");
+}
+
+static long wait_poll(int ep, struct pollfd *p)
+{
+	(void)ep;
+	return past_libc(SYS_ppoll, ARG(p), 1, 0, 0, 0);
+}
+
+static void unseen_poll(struct role *r)
+{
+	unseen(r, wait_poll, "unseen-waiter");
+}
+
+static long wait_select(int ep, struct pollfd *p)
+{
+	fd_set in;
+
+	(void)ep;
+	FD_ZERO(&in);
+	FD_SET(p->fd, &in);
+	return past_libc(SYS_select, p->fd + 1, ARG(&in), 0, 0, 0);
+}
+
+static void unseen_select(struct role *r)
+{
+	unseen(r, wait_select, "unseen-waiter");
+}
+
+/* The set is waited for by another. */
+static long wait_nested(int ep, struct pollfd *p)
+{
+	struct pollfd q = { .fd = ep, .events = POLLIN };
+
+	(void)p;
+	return past_libc(SYS_ppoll, ARG(&q), 1, 0, 0, 0);
+}
+
+static void unseen_nested(struct role *r)
+{
+	unseen(r, wait_nested, "unseen-waiter");
+}
+
+/* A waiter for a time, or for a signal, comes back to us by itself. */
+static long wait_time(int ep, struct pollfd *p)
+{
+	struct timespec ts = { .tv_nsec = 300000000 };
+
+	(void)ep;
+	past_libc(SYS_nanosleep, ARG(&ts), 0, 0, 0, 0);
+	return poll(p, 1, -1);
+}
+
+static void unseen_sleeper(struct role *r)
+{
+	unseen(r, wait_time, "none");
+}
+
+/* Room is what it waits for: the other end reads all and says so. */
+static void unseen_out(struct role *r)
+{
+	struct epoll_event ev = { .events = EPOLLOUT };
+	static char out[4096], in[65536];
+	long sent = 0, got = 0, k;
+	int ep = -1;
+
+	conn_open(r);
+	SERVER(r) {
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		MUST(r, epoll_ctl(ep, EPOLL_CTL_ADD, r->s, &ev));
+		nonblock_set(r, r->s);
+		while (sent < 8 << 20) {
+			k = send(r->s, out, sent % 4096 ? 4096 - (size_t)sent % 4096 : 4096, 0);
+			if (k > 0)
+				sent += k;
+			else if (past_libc(SYS_epoll_pwait, ep, ARG(&ev), 1, -1, 0) != 1)
+				break;
+		}
+		MUST(r, shutdown(r->s, SHUT_WR));
+	}
+	CLIENT(r) {
+		while ((k = recv(r->c, in, sizeof(in), 0)) > 0)
+			got += k;
+		TRY(r, 8 << 20, got);
+	}
+	SERVER(r)
+		MUST(r, close(ep));
+	conn_close(r);
+}
+
+/* OUT is asked for while there is room all the time. */
+static void unseen_out_at_once(struct role *r)
+{
+	struct epoll_event ev = { .events = EPOLLOUT };
+	int ep = -1;
+
+	conn_open(r);
+	SERVER(r) {
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		MUST(r, epoll_ctl(ep, EPOLL_CTL_ADD, r->s, &ev));
+		TRY(r, 1, past_libc(SYS_epoll_pwait, ep, ARG(&ev), 1, -1, 0));
+		epoll_show(r, "out", EPOLLOUT, ev.events);
+		MUST(r, close(ep));
+	}
+	conn_close(r);
+}
+#endif
+
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
 ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags,
@@ -161,11 +360,20 @@ static void aliases_64(struct role *r)
 }
 
 const struct conf_case raw_cases[] = {
-	{ "raw-reads", raw_reads, COLD | TOGETHER },
-	{ "raw-writes", raw_writes, COLD | TOGETHER },
-	{ "raw-poll", raw_poll, COLD | TOGETHER },
-	{ "raw-epoll", raw_epoll, COLD | TOGETHER },
-	{ "raw-all", raw_all, COLD | TOGETHER },
+	{ "raw-reads", raw_reads, TOGETHER },
+	{ "raw-writes", raw_writes, TOGETHER },
+	{ "raw-poll", raw_poll, TOGETHER },
+	{ "raw-epoll", raw_epoll, TOGETHER },
+	{ "raw-all", raw_all, TOGETHER },
+#if defined(__x86_64__)
+	{ "raw-unseen-epoll", unseen_epoll, WAIT_EPOLL | TOGETHER },
+	{ "raw-unseen-poll", unseen_poll, WAIT_POLL | TOGETHER },
+	{ "raw-unseen-select", unseen_select, WAIT_SELECT | TOGETHER },
+	{ "raw-unseen-nested", unseen_nested, WAIT_EPOLL | TOGETHER },
+	{ "raw-unseen-sleeper", unseen_sleeper, WAIT_POLL | TOGETHER },
+	{ "raw-unseen-out", unseen_out, WAIT_EPOLL | TOGETHER },
+	{ "raw-unseen-out-at-once", unseen_out_at_once, WAIT_EPOLL | TOGETHER },
+#endif
 	{ "aliases-fortified", fortified, 0 },
 	{ "aliases-64", aliases_64, 0 },
 	{ NULL, NULL, 0 }

@@ -147,6 +147,17 @@ int event_await(int fd, short events)
 	return poll(&p, 1, 5000) > 0 ? p.revents : 0;
 }
 
+int event_settled(int fd, short events, short want)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	long long end = now_ms() + 5000;
+
+	do
+		poll(&p, 1, 5000);
+	while ((p.revents & want) != want && now_ms() < end);
+	return p.revents;
+}
+
 void quiet_check(struct role *r, int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };

@@ -2,6 +2,9 @@
 /* sendfile, splice, tee, copy_file_range on a connection. */
 #include "conform.h"
 
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 
@@ -223,6 +226,60 @@ static void splice_bulk(struct role *r)
 	conn_close(r);
 }
 
+/* What was sent without a copy is told on the error queue. */
+static void zero_copy(struct role *r)
+{
+	static char buf[200000], in[sizeof(buf)], ctl[256];
+	struct msghdr m = { .msg_control = ctl, .msg_controllen = sizeof(ctl) };
+	struct sock_extended_err *e;
+	int one = 1, i;
+
+	conn_open(r);
+	CLIENT(r) {
+		memset(buf, 'z', sizeof(buf));
+		TRY(r, 0, setsockopt(r->c, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one)));
+		CHECK(r, send(r->c, buf, sizeof(buf), MSG_ZEROCOPY) == sizeof(buf));
+	}
+	SERVER(r) {
+		CHECK(r, recv_all(r->s, in, sizeof(in)) == sizeof(in));
+		CHECK(r, memchr(in, 0, sizeof(in)) == NULL);
+	}
+	meet(r);
+	CLIENT(r) {
+		for (i = 0; i < 500 && recvmsg(r->c, &m, MSG_ERRQUEUE) < 0; i++)
+			poll(NULL, 0, 10);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+		CHECK(r, c != NULL && c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR);
+		e = c ? (struct sock_extended_err *)CMSG_DATA(c) : NULL;
+		CHECK(r, e && e->ee_origin == SO_EE_ORIGIN_ZEROCOPY && e->ee_info == 0);
+	}
+	conn_close(r);
+}
+
+/* Pages of a program's into a pipe, and from there into the connection. */
+static void vmsplice_out(struct role *r)
+{
+	static char page[4096] __attribute__((aligned(4096))), in[4096];
+	struct iovec v = { .iov_base = page, .iov_len = sizeof(page) };
+	int p[2];
+
+	conn_open(r);
+	CLIENT(r) {
+		memset(page, 'v', sizeof(page));
+		MUST(r, pipe2(p, O_CLOEXEC));
+		TRY(r, -EBADF, vmsplice(r->c, &v, 1, 0));
+		TRY(r, 4096, vmsplice(p[1], &v, 1, 0));
+		TRY(r, 4096, splice(p[0], NULL, r->c, NULL, 4096, 0));
+		MUST(r, close(p[0]));
+		MUST(r, close(p[1]));
+	}
+	SERVER(r) {
+		TRY(r, 4096, recv_all(r->s, in, sizeof(in)));
+		CHECK(r, in[0] == 'v' && in[4095] == 'v');
+	}
+	conn_close(r);
+}
+
 static void not_possible(struct role *r)
 {
 	int file;
@@ -249,6 +306,8 @@ const struct conf_case sendfile_cases[] = {
 	{ "splice-out", splice_out, 0 },
 	{ "splice-in", splice_in, 0 },
 	{ "splice-bulk", splice_bulk, TOGETHER },
+	{ "splice-vmsplice", vmsplice_out, 0 },
+	{ "splice-zero-copy", zero_copy, TOGETHER },
 	{ "splice-not-possible", not_possible, 0 },
 	{ NULL, NULL, 0 }
 };

@@ -7,7 +7,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 
 static atomic_int hits;
@@ -126,6 +128,113 @@ static void restarted(struct role *r)
 		meet(r);
 		poll(NULL, 0, 60);	/* some signals fall into the sleep */
 		TRY(r, 4, send(r->s, "data", 4, 0));
+	}
+	conn_close(r);
+}
+
+static void timeout_set(struct role *r, int fd, int name, int sec)
+{
+	struct timeval tv = { .tv_sec = sec };
+
+	MUST(r, setsockopt(fd, SOL_SOCKET, name, &tv, sizeof(tv)));
+}
+
+/* With a timeout set, and in waits, SA_RESTART makes no difference. */
+static void not_restarted(struct role *r)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct timespec ts = { .tv_sec = 9 };
+	struct timeval tv = { .tv_sec = 9 };
+	struct iovec v = { 0 };
+	struct mmsghdr mm = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1 } };
+	struct pollfd p;
+	char buf[16];
+	fd_set in;
+	int ep;
+
+	CLIENT(r)
+		handler_set(SIGUSR1, on_signal, SA_RESTART);
+	conn_open(r);
+	CLIENT(r) {
+		p = (struct pollfd){ .fd = r->c, .events = POLLIN };
+		v = (struct iovec){ .iov_base = buf, .iov_len = 16 };
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		MUST(r, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		timeout_set(r, r->c, SO_RCVTIMEO, 9);
+		NAGGED(r, -EINTR, recv(r->c, buf, 16, 0));
+		NAGGED(r, -EINTR, read(r->c, buf, 16));
+		NAGGED(r, -EINTR, readv(r->c, &v, 1));
+		NAGGED(r, -EINTR, recvmsg(r->c, &mm.msg_hdr, 0));
+		NAGGED(r, -EINTR, recvmmsg(r->c, &mm, 1, 0, NULL));
+		timeout_set(r, r->c, SO_RCVTIMEO, 0);
+		NAGGED(r, -EINTR, ppoll(&p, 1, &ts, NULL));
+		NAGGED(r, -EINTR, epoll_wait(ep, &ev, 1, -1));
+		FD_ZERO(&in);
+		FD_SET(r->c, &in);
+		NAGGED(r, -EINTR, select(r->c + 1, &in, NULL, NULL, &tv));
+		CHECK(r, tv.tv_sec == 8 && FD_ISSET(r->c, &in));
+		NAGGED(r, -EINTR, pselect(r->c + 1, &in, NULL, NULL, &ts, NULL));
+		CHECK(r, ts.tv_sec == 9);
+		MUST(r, close(ep));
+	}
+	conn_close(r);
+}
+
+/* As much as goes in without a reader, down to the last byte. */
+static long fill(int fd)
+{
+	static char buf[65536];
+	long sent = 0, k;
+	int quiet = 0;
+
+	while (quiet < 15) {
+		long before = sent;
+
+		while ((k = send(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+			sent += k;
+		while ((k = send(fd, buf, 1, MSG_DONTWAIT)) > 0)
+			sent += k;
+		quiet = sent == before ? quiet + 1 : 0;
+		poll(NULL, 0, 20);
+	}
+	return sent;
+}
+
+static void full_write(struct role *r)
+{
+	struct iovec v = { .iov_base = (char[]){ "x" }, .iov_len = 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	long sent = 0, got = 0, k;
+	static char in[65536];
+
+	conn_open(r);
+	CLIENT(r) {
+		struct nagger n;
+
+		sent = fill(r->c);
+		handler_set(SIGUSR1, on_signal, 0);
+		NAGGED(r, -EINTR, send(r->c, "x", 1, 0));
+		NAGGED(r, -EINTR, write(r->c, "x", 1));
+		NAGGED(r, -EINTR, sendmsg(r->c, &m, 0));
+		handler_set(SIGUSR1, on_signal, SA_RESTART);
+		timeout_set(r, r->c, SO_SNDTIMEO, 9);
+		NAGGED(r, -EINTR, send(r->c, "x", 1, 0));
+		timeout_set(r, r->c, SO_SNDTIMEO, 0);
+		nag_start(r, &n);
+		meet(r);
+		TRY(r, 1, send(r->c, "x", 1, 0));
+		nag_stop(&n);
+		CHECK(r, hits > 0);
+		MUST(r, shutdown(r->c, SHUT_WR));
+		tell(r, sent + 1);
+	}
+	SERVER(r) {
+		meet(r);
+		poll(NULL, 0, 60);	/* some signals fall into the sleep */
+		while ((k = recv(r->s, in, sizeof(in), 0)) > 0)
+			got += k;
+		TRY(r, 0, k);
+		CHECK(r, hear(r) == got);
 	}
 	conn_close(r);
 }
@@ -302,6 +411,28 @@ static void jump_out(struct role *r)
 	conn_close(r);
 }
 
+/* Nobody sleeps on it any more: the last close ends it. */
+static void jump_then_close(struct role *r)
+{
+	struct itimerval it = { .it_value.tv_usec = 30000 };
+	char buf[8];
+
+	conn_open(r);
+	CLIENT(r) {
+		handler_set(SIGALRM, on_jump, 0);
+		if (sigsetjmp(out_of_recv, 1) == 0) {
+			MUST(r, setitimer(ITIMER_REAL, &it, NULL));
+			recv(r->c, buf, 8, 0);
+		}
+		TRY(r, 0, close(r->c));
+	}
+	SERVER(r) {
+		TRY(r, 0, recv(r->s, buf, 8, 0));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+}
+
 static int same_fd;
 static char same_byte;
 static volatile long handler_sent;
@@ -367,6 +498,71 @@ static void handler_same(struct role *r)
 		CHECK(r, hear(r) == extra);
 		tell(r, rounds + handler_sent);
 		tell(r, handler_sent);
+	}
+	conn_close(r);
+}
+
+static siginfo_t pipe_info;
+static pid_t pipe_tid;
+
+static void on_pipe(int sig, siginfo_t *si, void *uc)
+{
+	(void)sig;
+	(void)uc;
+	hits++;
+	pipe_info = *si;
+	pipe_tid = gettid();
+}
+
+#define RAISES(r, n, call) do {			\
+	hits = 0;				\
+	TRY(r, -EPIPE, call);			\
+	TRY(r, n, hits);			\
+} while (0)
+
+static void *pipe_main(void *arg)
+{
+	struct role *r = arg;
+
+	RAISES(r, 1, write(r->c, "x", 1));
+	CHECK(r, pipe_tid == gettid());
+	return NULL;
+}
+
+/* Every call that writes raises SIGPIPE, in its own thread, but with MSG_NOSIGNAL. */
+__attribute__((unused)) static void sigpipe(struct role *r)
+{
+	struct sigaction sa = { .sa_sigaction = on_pipe, .sa_flags = SA_SIGINFO };
+	struct iovec v = { .iov_base = (char[]){ "x" }, .iov_len = 1 };
+	struct mmsghdr mm = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1 } };
+	pthread_t th;
+	off_t off = 0;
+	int file;
+
+	conn_open(r);
+	CLIENT(r) {
+		sigaction(SIGPIPE, &sa, NULL);
+		file = (int)MUST(r, open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+		RAISES(r, 1, write(r->c, "x", 1));
+		CHECK(r, pipe_info.si_code == SI_USER && pipe_info.si_pid == getpid());
+		CHECK(r, pipe_info.si_uid == getuid());
+		RAISES(r, 1, writev(r->c, &v, 1));
+		RAISES(r, 1, send(r->c, "x", 1, 0));
+		RAISES(r, 1, sendto(r->c, "x", 1, 0, NULL, 0));
+		RAISES(r, 1, sendmsg(r->c, &mm.msg_hdr, 0));
+		RAISES(r, 1, sendmmsg(r->c, &mm, 1, 0));
+		RAISES(r, 1, pwritev2(r->c, &v, 1, -1, 0));
+		RAISES(r, 1, sendfile(r->c, file, &off, 1));
+		TRY(r, 0, off);
+		RAISES(r, 0, send(r->c, "x", 1, MSG_NOSIGNAL));
+		RAISES(r, 0, sendmsg(r->c, &mm.msg_hdr, MSG_NOSIGNAL));
+		if (pthread_create(&th, NULL, pipe_main, r) != 0)
+			give_up(r, "pthread_create");
+		pthread_join(th, NULL);
+		signal(SIGPIPE, SIG_IGN);
+		TRY(r, -EPIPE, write(r->c, "x", 1));
+		MUST(r, close(file));
 	}
 	conn_close(r);
 }
@@ -509,6 +705,79 @@ static void *cancel_busy(void *arg)
 	return NULL;
 }
 
+/* What follows is played with both types; on a full or an empty connection. */
+static int cancel_type;
+
+static void *cancel_typed(void *(*body)(int fd), void *arg)
+{
+	pthread_cleanup_push(on_cancel, NULL);
+	pthread_setcanceltype(cancel_type, NULL);
+	body(*(int *)arg);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void *body_recv(int fd)
+{
+	char buf[8];
+
+	for (;;)
+		recv(fd, buf, 8, 0);
+	return NULL;
+}
+
+static void *body_poll(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	for (;;)
+		poll(&p, 1, -1);
+	return NULL;
+}
+
+static void *body_select(int fd)
+{
+	fd_set in;
+
+	for (;;) {
+		FD_ZERO(&in);
+		FD_SET(fd, &in);
+		select(fd + 1, &in, NULL, NULL, NULL);
+	}
+	return NULL;
+}
+
+static void *body_send(int fd)
+{
+	static char buf[65536];
+
+	for (;;)
+		send(fd, buf, sizeof(buf), 0);
+	return NULL;
+}
+
+/* In and out of the library all the time. */
+static void *body_busy(int fd)
+{
+	char buf[8];
+
+	for (;;) {
+		send(fd, "b", 1, MSG_DONTWAIT);
+		recv(fd, buf, 8, MSG_DONTWAIT | MSG_PEEK);
+		if (cancel_type == PTHREAD_CANCEL_DEFERRED)
+			pthread_testcancel();
+	}
+	return NULL;
+}
+
+#define TYPED(name) \
+	static void *typed_##name(void *arg) { return cancel_typed(body_##name, arg); }
+TYPED(recv)
+TYPED(poll)
+TYPED(select)
+TYPED(send)
+TYPED(busy)
+
 static void cancel_one(struct role *r, void *(*start)(void *), int fd)
 {
 	pthread_t th;
@@ -558,6 +827,68 @@ static void cancel(struct role *r)
 	conn_close(r);
 }
 
+/* Out of a send that sleeps in a full connection; what went in is a part of it. */
+__attribute__((unused)) static void jump_out_of_send(struct role *r)
+{
+	struct itimerval it = { .it_value.tv_usec = 30000 };
+	static char buf[1 << 20];
+	volatile int i;
+	long k;
+
+	conn_open(r);
+	CLIENT(r) {
+		handler_set(SIGALRM, on_jump, SA_RESTART);
+		for (i = 0; i < 4; i++) {
+			if (sigsetjmp(out_of_recv, 1) != 0)
+				continue;
+			MUST(r, setitimer(ITIMER_REAL, &it, NULL));
+			for (;;)
+				send(r->c, buf, sizeof(buf), 0);
+		}
+		NOTE(r, "jumped");
+		MUST(r, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		while ((k = recv(r->s, buf, sizeof(buf), 0)) > 0)
+			;
+		TRY(r, 0, k);
+		TRY(r, 2, send(r->s, "ok", 2, 0));
+	}
+	CLIENT(r)
+		TRY(r, 2, recv(r->c, buf, 8, 0));
+	conn_close(r);
+}
+
+__attribute__((unused)) static void cancel_types(struct role *r)
+{
+	static void *(*const ways[])(void *) = { typed_recv, typed_poll, typed_select, typed_busy,
+						 typed_busy, typed_send };
+	static char in[65536];
+	char buf[8];
+	long k;
+	size_t i;
+
+	conn_open(r);
+	CLIENT(r) {
+		cleaned = 0;
+		for (i = 0; i < 2 * sizeof(ways) / sizeof(ways[0]); i++) {
+			cancel_type = i % 2 ? PTHREAD_CANCEL_DEFERRED : PTHREAD_CANCEL_ASYNCHRONOUS;
+			cancel_one(r, ways[i / 2], r->c);
+		}
+		TRY(r, 12, cleaned);
+		MUST(r, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		while ((k = recv(r->s, in, sizeof(in), 0)) > 0)
+			;
+		TRY(r, 0, k);
+		TRY(r, 2, send(r->s, "ok", 2, 0));
+	}
+	CLIENT(r)
+		TRY(r, 2, recv(r->c, buf, 8, 0));
+	conn_close(r);
+}
+
 /* A jump out of every kind of wait, again and again; then it still works. */
 __attribute__((unused)) static void jump_often(struct role *r)
 {
@@ -566,6 +897,7 @@ __attribute__((unused)) static void jump_often(struct role *r)
 	struct pollfd p[80];
 	volatile int i;
 	char buf[8];
+	fd_set in;
 	int ep, k;
 
 	conn_open(r);
@@ -579,12 +911,16 @@ __attribute__((unused)) static void jump_often(struct role *r)
 			if (sigsetjmp(out_of_recv, 1) != 0)
 				continue;
 			MUST(r, setitimer(ITIMER_REAL, &it, NULL));
-			if (i % 4 == 0)
+			FD_ZERO(&in);
+			FD_SET(r->c, &in);
+			if (i % 5 == 0)
 				recv(r->c, buf, 8, 0);
-			else if (i % 4 == 1)
+			else if (i % 5 == 1)
 				epoll_wait(ep, &ev, 1, -1);
+			else if (i % 5 == 2)
+				select(r->c + 1, &in, NULL, NULL, NULL);
 			else
-				poll(p, i % 4 == 2 ? 1 : 80, -1);
+				poll(p, i % 5 == 3 ? 1 : 80, -1);
 			NOTE(r, "came back  WRONG");
 			r->t.failures++;
 			break;
@@ -602,14 +938,20 @@ __attribute__((unused)) static void jump_often(struct role *r)
 const struct conf_case signals_cases[] = {
 	{ "signals-interrupted", interrupted, 0 },
 	{ "signals-restarted", restarted, TOGETHER },
+	{ "signals-not-restarted", not_restarted, 0 },
+	{ "signals-full-write", full_write, TOGETHER },
 	{ "signals-write-interrupted", write_interrupted, 0 },
 	{ "signals-masks", masks, WAIT_POLL },
 	{ "signals-handler-io", handler_io, PROCESS },
 	{ "signals-handler-same", handler_same, PROCESS },
 	{ "signals-jump-out", jump_out, PROCESS },
+	{ "signals-jump-then-close", jump_then_close, PROCESS },
 #ifndef __SANITIZE_THREAD__	/* its run-time holds signals back until a call of its own */
 	{ "signals-jump-often", jump_often, PROCESS },
 	{ "signals-dispositions", dispositions, PROCESS },
+	{ "signals-jump-out-of-send", jump_out_of_send, TOGETHER | PROCESS },
+	{ "signals-cancel-types", cancel_types, TOGETHER },
+	{ "signals-sigpipe", sigpipe, 0 },
 #endif
 	{ "signals-queued", queued, PROCESS },
 	{ "signals-cancel", cancel, TOGETHER },

@@ -265,12 +265,84 @@ static void talk_in_turns(struct role *r)
 	conn_close(r);
 }
 
+/* FIONREAD once it has stood still for a while; bounded. */
+static int settled_await(int fd)
+{
+	int n = 0, was = -1, i, same = 0;
+
+	for (i = 0; i < 500 && (same < 10 || n == 0); i++) {
+		poll(NULL, 0, 2);
+		ioctl(fd, FIONREAD, &n);
+		same = n == was ? same + 1 : 0;
+		was = n;
+	}
+	return n;
+}
+
+/*
+ * The reader takes a little of a full ring and then waits for the writer, who
+ * has room enough in a socket's buffers and must not sleep on.
+ */
+static void read_a_little(struct role *r)
+{
+	enum { TOTAL = 600 * 1024 };
+	char *buf = calloc(1, TOTAL);
+	int first = 0, i;
+
+	if (!buf)
+		give_up(r, "calloc");
+	conn_open(r);
+	for (i = 0; i < 3; i++) {
+		CLIENT(r)
+			TRY(r, TOTAL, send_all(r->c, buf, TOTAL));
+		SERVER(r) {
+			first = settled_await(r->s) / 5;
+			CHECK(r, first > 0 && recv_all(r->s, buf, (size_t)first) == first);
+		}
+		meet(r);
+		SERVER(r)
+			CHECK(r, recv_all(r->s, buf, (size_t)(TOTAL - first)) == TOTAL - first);
+	}
+	free(buf);
+	conn_close(r);
+}
+
+/* A client that never writes gets its ring as well, if rings are eager. */
+static void pull(struct role *r)
+{
+	enum { ENOUGH = 20, AT_MOST = 400, RX = 2 };
+	bool last = false, seen = false;
+	char b;
+
+	conn_open(r);
+	for (int n = 0; !last; n++) {
+		SERVER(r)
+			MUST(r, write(r->s, "x", 1));
+		CLIENT(r) {
+			MUST(r, read(r->c, &b, 1));
+			seen = seen || (path_of(r->c) & RX);
+			last = n >= (seen ? ENOUGH : AT_MOST);
+			if (n >= ENOUGH && !last)	/* the attach happens in the background */
+				poll(NULL, 0, 5);
+			if (!r->server)
+				tell(r, last);
+		}
+		SERVER(r)
+			if (!r->client)
+				last = hear(r);
+	}
+	CLIENT(r)
+		CHECK(r, seen);
+	conn_close(r);
+}
+
 const struct conf_case stream_cases[] = {
 	{ "stream-hello", hello, 0 },
 	{ "stream-server-first", server_first, 0 },
 	{ "stream-zero-lengths", zero_lengths, 0 },
 	{ "stream-coalesce", coalesce, 0 },
 	{ "stream-split", split, 0 },
+	{ "stream-read-a-little", read_a_little, TOGETHER },
 	{ "stream-crossing", crossing, 0 },
 	{ "stream-pingpong-1", pingpong_1, 0 },
 	{ "stream-pingpong-64", pingpong_64, 0 },
@@ -279,5 +351,6 @@ const struct conf_case stream_cases[] = {
 	{ "stream-read-tiny", read_tiny, 0 },
 	{ "stream-write-tiny", write_tiny, 0 },
 	{ "stream-turns", talk_in_turns, 0 },
+	{ "stream-pull", pull, COLD },
 	{ NULL, NULL, 0 }
 };

@@ -3,6 +3,7 @@
 #include "conform.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "tests/lib/pattern.h"
 
@@ -21,6 +22,7 @@ struct job {
 	uint64_t count, sum;
 	ssize_t rc;
 	int err;
+	pid_t tid;
 };
 
 static void *words_write(void *arg)
@@ -123,9 +125,31 @@ static void *recv_one(void *arg)
 	char c;
 
 	errno = 0;
+	__atomic_store_n(&j->tid, gettid(), __ATOMIC_RELEASE);
 	j->rc = recv(j->fd, &c, 1, 0);
 	j->err = errno;
 	return NULL;
+}
+
+/* Until recv_one() sleeps in its call: it makes no other after it has told who it is. */
+static void asleep_await(struct job *j)
+{
+	long long end = now_ms() + 5000;
+	char path[64], line[256], *state;
+	pid_t tid;
+	ssize_t n;
+	int fd;
+
+	do {
+		poll(NULL, 0, 1);
+		tid = __atomic_load_n(&j->tid, __ATOMIC_ACQUIRE);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+		fd = tid ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+		n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
+		close(fd);
+		line[n > 0 ? n : 0] = '\0';
+		state = strrchr(line, ')');
+	} while (!(state && state[1] == ' ' && state[2] == 'S') && now_ms() < end);
 }
 
 static void shutdown_wakes(struct role *r)
@@ -173,7 +197,7 @@ static void shutdown_rd_wakes(struct role *r)
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-	return "race:close_does_not_wake\n";
+	return "race:close_does_not_wake\nrace:close_under_reader\n";
 }
 #endif
 
@@ -194,7 +218,7 @@ static void close_does_not_wake(struct role *r)
 	CLIENT(r) {
 		j.fd = r->c;
 		thread_start(r, &th, recv_one, &j);
-		poll(NULL, 0, 50);	/* the reader must be asleep for this one */
+		asleep_await(&j);
 		TRY(r, 0, close_under_reader(r->c));
 		meet(r);
 		pthread_join(th, NULL);
@@ -206,6 +230,81 @@ static void close_does_not_wake(struct role *r)
 		TRY(r, 1, send(r->s, "x", 1, 0));
 		TRY(r, 0, recv(r->s, &c, 1, 0));
 		TRY(r, 0, close(r->s));
+	}
+}
+
+/* The number of a sleeping reader becomes a file; it still gets what comes for the connection. */
+static void dup2_under_reader(struct role *r)
+{
+	struct job j = { 0 };
+	pthread_t th;
+	int null;
+	char c;
+
+	conn_open(r);
+	CLIENT(r) {
+		null = (int)MUST(r, open("/dev/null", O_RDWR | O_CLOEXEC));
+		j.fd = r->c;
+		thread_start(r, &th, recv_one, &j);
+		asleep_await(&j);
+		CHECK(r, dup2(null, r->c) == r->c);
+		TRY(r, -ENOTSOCK, recv(r->c, &c, 1, 0));
+		TRY(r, 0, read(r->c, &c, 1));
+		TRY(r, 3, write(r->c, "abc", 3));
+		meet(r);
+		pthread_join(th, NULL);
+		TRY(r, 1, j.rc);
+		TRY(r, 0, close(r->c));
+		MUST(r, close(null));
+	}
+	SERVER(r) {
+		meet(r);
+		TRY(r, 1, send(r->s, "x", 1, 0));
+		TRY(r, 0, recv(r->s, &c, 1, 0));
+		TRY(r, 0, close(r->s));
+	}
+}
+
+/* A new connection has the number of one that a reader still sleeps on. */
+static void number_reused(struct role *r)
+{
+	struct job j = { 0 };
+	int s2 = -1, c2 = -1, i;
+	pthread_t th;
+	char c;
+
+	conn_open(r);
+	CLIENT(r) {
+		j.fd = r->c;
+		thread_start(r, &th, recv_one, &j);
+		asleep_await(&j);
+		TRY(r, 0, close_under_reader(r->c));
+	}
+	conn_more(r, &s2, &c2);
+	CLIENT(r)
+		CHECK(r, c2 == r->c);
+	for (i = 0; i < 200; i++) {
+		CLIENT(r)
+			MUST(r, send(c2, "p", 1, 0));
+		SERVER(r)
+			if (recv(s2, &c, 1, 0) != 1 || c != 'p' || send(s2, "q", 1, 0) != 1)
+				give_up(r, "the new connection");
+		CLIENT(r)
+			if (recv(c2, &c, 1, 0) != 1 || c != 'q')
+				give_up(r, "the new connection");
+	}
+	SERVER(r)
+		TRY(r, 1, send(r->s, "x", 1, 0));
+	CLIENT(r) {
+		pthread_join(th, NULL);
+		TRY(r, 1, j.rc);
+		TRY(r, 0, close(c2));
+	}
+	SERVER(r) {
+		TRY(r, 0, recv(r->s, &c, 1, 0));
+		TRY(r, 0, close(r->s));
+		TRY(r, 0, recv(s2, &c, 1, 0));
+		TRY(r, 0, close(s2));
 	}
 }
 
@@ -368,12 +467,82 @@ static void dup_for_reader(struct role *r)
 	conn_close(r);
 }
 
+enum { WRITERS = 4, RECORDS = 300, RECORD_MAX = 1000 };
+
+/* Records of odd lengths, which say their length and are of one letter. */
+static void *records_write(void *arg)
+{
+	struct job *j = arg;
+	char buf[RECORD_MAX];
+	uint64_t rng = j->first;
+	int i;
+
+	for (i = 0; i < RECORDS; i++) {
+		uint16_t n = (uint16_t)(pattern_rand(&rng) % (RECORD_MAX - 3) + 3);
+
+		memset(buf, 'a' + (int)j->first, n);
+		memcpy(buf, &n, 2);
+		j->wrong += i % 2 ? write(j->fd, buf, n) != n : send(j->fd, buf, n, 0) != n;
+	}
+	return NULL;
+}
+
+static long records_read(int fd, int count)
+{
+	char buf[RECORD_MAX];
+	long wrong = 0;
+	uint16_t n;
+	int i;
+
+	while (count-- > 0) {
+		if (recv(fd, &n, 2, MSG_WAITALL) != 2 || n < 3 || n > RECORD_MAX ||
+		    recv(fd, buf, (size_t)n - 2, MSG_WAITALL) != n - 2)
+			return -1;
+		for (i = 1; i < n - 2; i++)
+			wrong += buf[i] != buf[0];
+	}
+	return wrong;
+}
+
+/*
+ * Writers of odd records, which all fit a socket's buffers: none is torn,
+ * neither while the reader reads nor when it comes later.
+ */
+static void many_writers(struct role *r)
+{
+	struct job j[WRITERS] = { { 0 } };
+	pthread_t th[WRITERS];
+	int later, i;
+
+	conn_open(r);
+	for (later = 0; later < 2; later++) {
+		CLIENT(r) {
+			for (i = 0; i < WRITERS; i++) {
+				j[i] = (struct job){ .fd = r->c, .first = (uint64_t)i + 1 };
+				thread_start(r, &th[i], records_write, &j[i]);
+			}
+			for (i = 0; i < WRITERS; i++) {
+				pthread_join(th[i], NULL);
+				TRY(r, 0, j[i].wrong);
+			}
+		}
+		if (later)
+			meet(r);
+		SERVER(r)
+			TRY(r, 0, records_read(r->s, WRITERS * RECORDS));
+	}
+	conn_close(r);
+}
+
 const struct conf_case threads_cases[] = {
 	{ "threads-two-writers", two_writers, TOGETHER },
+	{ "threads-many-writers", many_writers, TOGETHER },
 	{ "threads-two-readers", two_readers, TOGETHER },
 	{ "threads-shutdown-wakes", shutdown_wakes, 0 },
 	{ "threads-shutdown-rd-wakes", shutdown_rd_wakes, 0 },
 	{ "threads-close-does-not-wake", close_does_not_wake, TOGETHER },
+	{ "threads-dup2-under-reader", dup2_under_reader, TOGETHER },
+	{ "threads-number-reused", number_reused, TOGETHER | PROCESS },
 	{ "threads-shutdown-wakes-accept", shutdown_wakes_accept, COLD },
 	{ "threads-shutdown-wakes-writer", shutdown_wakes_writer, 0 },
 	{ "threads-all-pollers-wake", all_pollers_wake, TOGETHER | WAIT_POLL },

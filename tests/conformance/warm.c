@@ -21,7 +21,7 @@ struct small {
 	char rest[SMALL - 2];
 };
 
-static int path_of(int fd)
+int path_of(int fd)
 {
 	int (*fd_path)(int);
 

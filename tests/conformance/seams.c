@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What random sequences (tests/random) have found: mostly where a stream goes from kernel to ring or back. */
+#include "conform.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+enum { MUCH = 38198, EVERY_BIT = 0xffff & ~0x20 };
+
+/* All that was written shows itself to one who looks before he takes any. */
+static void unread_shows(struct role *r)
+{
+	static __thread char buf[2 * MUCH];
+
+	conn_open(r);
+	SERVER(r) {
+		TRY(r, 4198, send(r->s, buf, 4198, 0));
+		TRY(r, 1000, send(r->s, buf, 1000, 0));
+		TRY(r, 33000, send(r->s, buf, 33000, 0));
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, MUCH, readable_await(r->c, MUCH));
+		TRY(r, MUCH, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+		TRY(r, MUCH, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		TRY(r, -EAGAIN, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+	}
+	conn_close(r);
+}
+
+/* A set of epoll in poll(), behind a connection. */
+static void set_behind_conn(struct role *r)
+{
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 5, send(r->s, "hello", 5, 0));
+	meet(r);
+	CLIENT(r) {
+		struct epoll_event ev = { .events = EPOLLIN };
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct pollfd p[2] = { { .fd = r->c, .events = POLLPRI }, { .fd = ep, .events = POLLIN } };
+		char buf[8];
+
+		TRY(r, 5, readable_await(r->c, 5));
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		TRY(r, 1, poll(p, 2, 0));
+		poll_show(r, "set", POLLIN, p[1].revents);
+		TRY(r, 5, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, poll(p, 2, 0));
+		MUST(r, close(ep));
+	}
+	conn_close(r);
+}
+
+/* The peer is gone; what is written earns a reset. */
+static void reset_earn(struct role *r)
+{
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+	meet(r);
+	CLIENT(r) {
+		event_settled(r->c, POLLIN | POLLRDHUP, POLLRDHUP);
+		TRY(r, 3, send(r->c, "abc", 3, MSG_NOSIGNAL));
+		event_settled(r->c, 0, POLLHUP);
+	}
+}
+
+static void reset_bits(struct role *r)
+{
+	reset_earn(r);
+	CLIENT(r) {
+		struct pollfd p = { .fd = r->c, .events = (short)EVERY_BIT };
+
+		TRY(r, 1, poll(&p, 1, 0));
+		TRY(r, 0, p.revents & (POLLWRBAND | POLLRDBAND));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+static void recvmmsg_error(struct role *r)
+{
+	reset_earn(r);
+	CLIENT(r) {
+		char buf[8];
+		struct iovec v = { buf, sizeof(buf) };
+		struct mmsghdr m = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1 } };
+
+		TRY(r, -EPIPE, recvmmsg(r->c, &m, 1, 0, NULL));
+		TRY(r, 1, recvmmsg(r->c, &m, 1, 0, NULL));
+		TRY(r, 0, m.msg_len);
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* Options that the ring does not have: the kernel reads, as it would have all the time. */
+static void kernel_reads(struct role *r)
+{
+	int one = 1;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 0, setsockopt(r->c, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+	meet(r);
+	SERVER(r)
+		TRY(r, 25, send(r->s, "aaaaaaaaaabbbbbbbbbbccccc", 25, 0));
+	meet(r);
+	CLIENT(r) {
+		char buf[25], control[64];
+		struct iovec v[25];
+		struct msghdr h = { .msg_iov = v, .msg_iovlen = 20, .msg_control = control, .msg_controllen = sizeof(control) };
+		int i;
+
+		for (i = 0; i < 25; i++)
+			v[i] = (struct iovec){ buf + i, 1 };
+		TRY(r, 25, readable_await(r->c, 25));
+		TRY(r, 20, recvmsg(r->c, &h, MSG_DONTWAIT | MSG_PEEK));
+		TRY(r, CMSG_SPACE(sizeof(int)), h.msg_controllen);
+		TRY(r, 20, readv(r->c, v, 20));
+		TRY(r, 5, readv(r->c, v, 20));
+	}
+	conn_close(r);
+}
+
+/* One call ends both ways of which the other is over already. */
+static void shut_both_last(struct role *r)
+{
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 0, close(r->c));
+	meet(r);
+	SERVER(r) {
+		event_settled(r->s, POLLIN | POLLRDHUP, POLLRDHUP);
+		TRY(r, 0, shutdown(r->s, SHUT_RDWR));
+		TRY(r, 0, close(r->s));
+	}
+}
+
+/* The mark is above what there is: what comes later, records too, makes no noise. */
+static void lowat_above_unread(struct role *r)
+{
+	static __thread char buf[8192];
+	int lowat = 5000;
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 4196, send(r->s, buf, 4196, 0));
+	meet(r);
+	CLIENT(r) {
+		long long start = now_ms();
+
+		TRY(r, 4196, readable_await(r->c, 4196));
+		TRY(r, 0, setsockopt(r->c, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)));
+		TRY(r, 4196, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		CHECK(r, now_ms() - start < 2500);
+	}
+	conn_close(r);
+}
+
+/* Bytes that left by splice() are not waited for: not by poll, and not by a child. */
+static void spliced_is_gone(struct role *r)
+{
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 3, send(r->s, "abc", 3, 0));
+	meet(r);
+	CLIENT(r) {
+		struct pollfd p = { .fd = r->c, .events = POLLIN };
+		char byte = 0;
+		int pipes[2], status = 0;
+		pid_t pid;
+
+		TRY(r, 3, readable_await(r->c, 3));
+		MUST(r, pipe2(pipes, O_CLOEXEC));
+		TRY(r, 3, splice(r->c, NULL, pipes[1], NULL, 3, 0));
+		TRY(r, 0, poll(&p, 1, 0));
+		pid = fork();
+		if (pid == 0)
+			_exit(recv(r->c, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN ? 0 : 1);
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+		close(pipes[0]);
+		close(pipes[1]);
+	}
+	conn_close(r);
+}
+
+/* An end was told, and then its sender goes over unread bytes: what was sent, and the end. */
+static void reset_behind_fin(struct role *r)
+{
+	char buf[16];
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 4, send(r->s, "left", 4, 0));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 4, readable_await(r->c, 4));
+		TRY(r, 3, send(r->c, "end", 3, 0));
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 3, readable_await(r->s, 3));
+		event_settled(r->s, POLLIN | POLLRDHUP, POLLRDHUP);
+	}
+	meet(r);
+	CLIENT(r)
+		TRY(r, 0, close(r->c));
+	meet(r);
+	SERVER(r) {
+		event_settled(r->s, 0, POLLHUP);
+		TRY(r, 3, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->s));
+	}
+}
+
+/* The client's peer is gone over unread bytes: a reset, and 6 bytes before it. */
+static void reset_come(struct role *r)
+{
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 6, send(r->s, "before", 6, 0));
+	CLIENT(r) {
+		TRY(r, 6, readable_await(r->c, 6));
+		TRY(r, 6, send(r->c, "unread", 6, 0));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 6, readable_await(r->s, 6));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r)
+		event_settled(r->c, 0, POLLHUP);
+}
+
+/* Who has nothing to send is told of the error as well, but for a vector of nothing. */
+static void error_by_nothing(struct role *r)
+{
+	struct iovec none = { 0 };
+
+	reset_come(r);
+	CLIENT(r) {
+		TRY(r, 0, writev(r->c, &none, 0));
+		TRY(r, -ECONNRESET, send(r->c, "", 0, MSG_NOSIGNAL));
+		TRY(r, -EPIPE, send(r->c, "", 0, MSG_NOSIGNAL));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+static void error_by_splice(struct role *r)
+{
+	reset_come(r);
+	CLIENT(r) {
+		int p[2];
+
+		MUST(r, pipe(p));
+		MUST(r, write(p[1], "x", 1));
+		TRY(r, -ECONNRESET, splice(p[0], NULL, r->c, NULL, 1, 0));
+		close(p[0]);
+		close(p[1]);
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* recv() of no bytes waits once, and is content with any end of that. */
+static void recv_of_nothing(struct role *r)
+{
+	struct timeval tv = { .tv_usec = 20000 };
+
+	conn_open(r);
+	CLIENT(r) {
+		TRY(r, 0, setsockopt(r->c, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)));
+		TRY(r, 0, recv(r->c, NULL, 0, 0));
+		TRY(r, -EAGAIN, recv(r->c, NULL, 0, MSG_DONTWAIT));
+	}
+	conn_close(r);
+}
+
+/* The reader has become one that no ring is for; its writer does not know, and switches. */
+static void refused_shows(struct role *r)
+{
+	static __thread char buf[4096];
+	int i;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 10, send(r->c, buf, 10, 0));
+	meet(r);
+	SERVER(r) {
+		int p[2];
+
+		TRY(r, 10, readable_await(r->s, 10));
+		MUST(r, pipe(p));
+		TRY(r, 3, splice(r->s, NULL, p[1], NULL, 3, 0));
+		close(p[0]);
+		close(p[1]);
+	}
+	for (i = 0; i < 8; i++) {
+		meet(r);
+		CLIENT(r) {
+			TRY(r, 500, send(r->c, buf, 500, 0));
+			TRY(r, 2000, send(r->c, buf, 2000, 0));
+			drained_await(r->c);
+		}
+		meet(r);
+		SERVER(r)
+			TRY(r, 2500 + (i ? 0 : 7), recv(r->s, buf, sizeof(buf), 0));
+	}
+	conn_close(r);
+}
+
+/* An end that the program gave itself before there was a ring is not its peer's. */
+static void shut_rd_cold(struct role *r)
+{
+	char buf[1000] = "";
+	int i;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 0, shutdown(r->c, SHUT_RD));
+	for (i = 0; i < 20; i++) {
+		meet(r);
+		SERVER(r)
+			TRY(r, 1000, send(r->s, buf, sizeof(buf), 0));
+		meet(r);
+		CLIENT(r) {
+			TRY(r, 1000, readable_await(r->c, 1000));
+			TRY(r, 1000, recv(r->c, buf, sizeof(buf), 0));
+			TRY(r, 1000, send(r->c, buf, sizeof(buf), 0));
+		}
+		SERVER(r) {
+			TRY(r, 1000, recv(r->s, buf, sizeof(buf), MSG_WAITALL));
+			poll(NULL, 0, 1);	/* rings are made in the background */
+		}
+	}
+	conn_close(r);
+}
+
+/* Both ways are over, behind bytes that the peer has not read: what it sends earns a reset. */
+static void shut_both_over_sent(struct role *r)
+{
+	conn_open(r);
+	SERVER(r) {
+		TRY(r, 4, send(r->s, "sent", 4, 0));
+		TRY(r, 0, shutdown(r->s, SHUT_RDWR));
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 4, readable_await(r->c, 4));
+		event_settled(r->c, POLLRDHUP, POLLRDHUP);
+		TRY(r, 3, send(r->c, "abc", 3, 0));
+		poll_show(r, "client", POLLHUP, (short)(event_settled(r->c, 0, POLLHUP) & POLLHUP));
+	}
+	meet(r);
+	SERVER(r) {
+		poll_show(r, "server", POLLERR | POLLHUP, (short)event_settled(r->s, 0, POLLERR | POLLHUP));
+		TRY(r, -ECONNRESET, recv(r->s, NULL, 0, 0));
+		TRY(r, 0, close(r->s));
+	}
+	CLIENT(r)
+		TRY(r, 0, close(r->c));
+}
+
+/* Asked back for a set that others look into, what came before a reset can still be read. */
+static void reset_then_set(struct role *r)
+{
+	static __thread char buf[64];
+
+	reset_come(r);
+	CLIENT(r) {
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct pollfd p = { .fd = ep, .events = POLLIN };
+		struct epoll_event ev = { .events = EPOLLIN };
+
+		TRY(r, 0, poll(&p, 1, 0));
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		TRY(r, 6, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		close(ep);
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* A look at all that is asked for waits until it is there. */
+static void peek_all(struct role *r)
+{
+	char buf[16] = "";
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 4, send(r->s, "1234", 4, 0));
+	meet(r);
+	CLIENT(r)
+		TRY(r, 4, readable_await(r->c, 4));
+	meet(r);
+	SERVER(r) {
+		poll(NULL, 0, 30);	/* the client is in its call, or not yet: it is the same */
+		TRY(r, 6, send(r->s, "567890", 6, 0));
+	}
+	CLIENT(r) {
+		TRY(r, 10, recv(r->c, buf, 10, MSG_PEEK | MSG_WAITALL));
+		TRY(r, 10, recv(r->c, buf, sizeof(buf), 0));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 2, send(r->s, "ab", 2, 0));
+		TRY(r, 0, shutdown(r->s, SHUT_WR));
+	}
+	CLIENT(r)
+		TRY(r, 2, recv(r->c, buf, 10, MSG_PEEK | MSG_WAITALL));
+	conn_close(r);
+}
+
+static int state_of(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? -1 : info.tcpi_state;
+}
+
+/* TCP_INFO says the state that both know of, unread bytes or not. */
+static void state_told(struct role *r)
+{
+	conn_open(r);
+	CLIENT(r) {
+		TRY(r, 4, send(r->c, "sent", 4, 0));
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+		drained_await(r->c);
+		TRY(r, TCP_FIN_WAIT2, state_of(r->c));
+	}
+	meet(r);
+	SERVER(r) {
+		event_settled(r->s, POLLRDHUP, POLLRDHUP);
+		TRY(r, TCP_CLOSE_WAIT, state_of(r->s));
+	}
+	conn_close(r);
+}
+
+/* select() has no set for an end of which only exceptions are asked. */
+static void select_except_over(struct role *r)
+{
+	reset_come(r);
+	CLIENT(r) {
+		struct timeval tv = { .tv_usec = 30000 };
+		long long start = now_ms();
+		fd_set set;
+
+		FD_ZERO(&set);
+		FD_SET(r->c, &set);
+		TRY(r, 0, select(r->c + 1, NULL, NULL, &set, &tv));
+		CHECK(r, now_ms() - start >= 29);
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* A mark above what is unread, which was in a ring, and above what comes. */
+static void lowat_not_reached(struct role *r)
+{
+	int lowat = 5000;
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 1, send(r->s, "a", 1, 0));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 1, readable_await(r->c, 1));
+		TRY(r, 0, setsockopt(r->c, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)));
+		quiet_check(r, r->c, POLLIN);
+	}
+	conn_close(r);
+}
+
+/* One shot says all that there is to say. */
+static void oneshot_after_reset(struct role *r)
+{
+	char buf[8];
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+	meet(r);
+	CLIENT(r) {
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLET | EPOLLONESHOT };
+
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 3, send(r->c, "abc", 3, 0));
+		event_settled(r->c, 0, POLLHUP);
+		TRY(r, -EPIPE, send(r->c, "abc", 3, MSG_NOSIGNAL));
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		TRY(r, 1, epoll_wait(ep, &ev, 1, 1000));
+		epoll_show(r, "event", EPOLLIN | EPOLLHUP, ev.events);
+		close(ep);
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* The one shot was a child's. */
+static void oneshot_of_child(struct role *r)
+{
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 4, send(r->c, "sent", 4, 0));
+	meet(r);
+	SERVER(r) {
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC)), go[2], status = 0;
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT };
+		char byte;
+		pid_t pid;
+
+		MUST(r, pipe(go));
+		pid = fork();
+		if (pid == 0) {
+			if (read(go[0], &byte, 1) != 1)
+				_exit(2);
+			_exit(epoll_wait(ep, &ev, 1, 1000) == 1 ? 0 : 1);
+		}
+		TRY(r, 4, readable_await(r->s, 4));
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->s, &ev));
+		MUST(r, write(go[1], "g", 1));
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+		TRY(r, 0, epoll_wait(ep, &ev, 1, 20));
+		close(go[0]);
+		close(go[1]);
+		close(ep);
+	}
+	conn_close(r);
+}
+
+/* What TCP_INQ adds comes with bytes that were in a ring when their sender went. */
+static void inq_at_end(struct role *r)
+{
+	reset_come(r);
+	CLIENT(r) {
+		char buf[16], control[64];
+		struct iovec v = { buf, 4 };
+		struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+		struct cmsghdr *m;
+		int one = 1;
+
+		TRY(r, 0, setsockopt(r->c, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+		TRY(r, 4, recvmsg(r->c, &h, 0));
+		TRY(r, CMSG_SPACE(sizeof(int)), h.msg_controllen);
+		m = CMSG_FIRSTHDR(&h);
+		TRY(r, 2, m ? *(int *)(void *)CMSG_DATA(m) : -1);
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* What is unread stands there for who counts it and who looks, wherever a switch falls. */
+static void counted_at_once(struct role *r)
+{
+	static __thread char buf[20000];
+	int i, n = 0;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 1, send(r->c, "a", 1, 0));
+	SERVER(r)
+		TRY(r, 1, recv(r->s, buf, 1, 0));
+	for (i = 1; i <= 20; i++) {
+		SERVER(r) {
+			TRY(r, 1000, send(r->s, buf, 1000, 0));
+			drained_await(r->s);
+		}
+		meet(r);
+		CLIENT(r) {
+			TRY(r, 0, ioctl(r->c, FIONREAD, &n));
+			TRY(r, 1000 * i, n);
+			TRY(r, 1000 * i, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+			TRY(r, 1, send(r->c, "b", 1, 0));
+			poll(NULL, 0, 2);	/* rings are made in the background */
+		}
+		meet(r);
+	}
+	conn_close(r);
+}
+
+/* Most of what was written has been read, and does not fill the kernel's buffer once more. */
+static void little_comes_back(struct role *r)
+{
+	char *buf = calloc(1, 300000);
+	int p[2];
+
+	if (!buf)
+		give_up(r, "calloc");
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 300000, send_all(r->c, buf, 300000));
+	SERVER(r)
+		TRY(r, 295000, recv_all(r->s, buf, 295000));
+	meet(r);
+	SERVER(r) {
+		MUST(r, pipe(p));
+		TRY(r, 100, splice(r->s, NULL, p[1], NULL, 100, 0));
+		close(p[0]);
+		close(p[1]);
+	}
+	meet(r);
+	CLIENT(r)
+		TRY(r, 3500, send(r->c, buf, 3500, 0));
+	meet(r);
+	SERVER(r)
+		TRY(r, 8400, readable_await(r->s, 8400));
+	conn_close(r);
+	free(buf);
+}
+
+/* The first read of a child brings what its parent's would. */
+static void control_in_child(struct role *r)
+{
+	int one = 1, status = 0;
+	pid_t pid;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 4, send(r->c, "sent", 4, 0));
+	meet(r);
+	SERVER(r) {
+		TRY(r, 4, readable_await(r->s, 4));
+		TRY(r, 0, setsockopt(r->s, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+		pid = fork();
+		if (pid == 0) {
+			char buf[4], control[64];
+			struct iovec v = { buf, sizeof(buf) };
+			struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+					    .msg_controllen = sizeof(control) };
+
+			_exit(recvmsg(r->s, &h, 0) == 4 && h.msg_controllen == CMSG_SPACE(sizeof(int)) ? 0 : 1);
+		}
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+	}
+	conn_close(r);
+}
+
+/* An urgent byte that nobody took is unread. */
+static void close_over_urgent(struct role *r)
+{
+	char buf[4];
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 1, send(r->s, "u", 1, MSG_OOB));
+	meet(r);
+	CLIENT(r) {
+		event_settled(r->c, POLLPRI, POLLPRI);
+		TRY(r, 0, close(r->c));
+	}
+	meet(r);
+	SERVER(r) {
+		event_settled(r->s, POLLIN | POLLRDHUP, POLLHUP);
+		TRY(r, -ECONNRESET, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->s));
+	}
+}
+
+const struct conf_case seams_cases[] = {
+	{ "seam-unread-shows", unread_shows, WAIT_EPOLL },
+	{ "seam-set-behind-conn", set_behind_conn, WAIT_EPOLL },
+	{ "seam-reset-bits", reset_bits, 0 },
+	{ "seam-recvmmsg-error", recvmmsg_error, 0 },
+	{ "seam-kernel-reads", kernel_reads, 0 },
+	{ "seam-shut-both-last", shut_both_last, 0 },
+	{ "seam-lowat-above-unread", lowat_above_unread, 0 },
+	{ "seam-spliced-is-gone", spliced_is_gone, PROCESS },
+	{ "seam-reset-behind-fin", reset_behind_fin, 0 },
+	{ "seam-error-by-nothing", error_by_nothing, 0 },
+	{ "seam-error-by-splice", error_by_splice, 0 },
+	{ "seam-recv-of-nothing", recv_of_nothing, 0 },
+	{ "seam-refused-shows", refused_shows, 0 },
+	{ "seam-shut-rd-cold", shut_rd_cold, TOGETHER },
+	{ "seam-shut-both-over-sent", shut_both_over_sent, 0 },
+	{ "seam-reset-then-set", reset_then_set, 0 },
+	{ "seam-peek-all", peek_all, TOGETHER },
+	{ "seam-state-told", state_told, 0 },
+	{ "seam-select-except-over", select_except_over, 0 },
+	{ "seam-lowat-not-reached", lowat_not_reached, 0 },
+	{ "seam-oneshot-after-reset", oneshot_after_reset, 0 },
+	{ "seam-oneshot-of-child", oneshot_of_child, PROCESS },
+	{ "seam-inq-at-end", inq_at_end, 0 },
+	{ "seam-counted-at-once", counted_at_once, 0 },
+	{ "seam-little-comes-back", little_comes_back, TOGETHER },
+	{ "seam-close-over-urgent", close_over_urgent, 0 },
+	{ "seam-control-in-child", control_in_child, PROCESS },
+	{ NULL, NULL, 0 }
+};
