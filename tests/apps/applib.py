@@ -19,6 +19,8 @@ import time
 CASES = []
 MODES = ("plain", "both", "server", "client")
 ONE_SIDED_REASONS = {"peer-unproven", "not-warm", "closed-first"}
+PYTHON = "/usr/bin/python3"
+PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
 START_S = 20
 STOP_S = 20
 
@@ -32,11 +34,14 @@ def check(condition, text):
         raise Failed(text)
 
 
-def case(needs=(), rings=True, modes=MODES):
+def case(needs=(), rings=True, modes=MODES, chained=False, noise=None):
     """Register a case.  needs: programs; rings: with both ends under sidestep
-    nearly all bytes must go over rings; modes: those in which it means something."""
+    nearly all bytes must go over rings, or this percentage of them; modes: those
+    in which it means something; chained: servers talk to each other, over rings
+    too; noise: lines on stderr that are there or not by chance."""
     def register(function):
         function.needs, function.rings, function.modes = needs, rings, modes
+        function.chained, function.noise = chained, noise
         CASES.append(function)
         return function
     return register
@@ -79,11 +84,48 @@ def wait_pid_gone(pid, seconds):
         os.close(fd)
 
 
+def proc_read(pid, name):
+    try:
+        with open("/proc/%s/%s" % (pid, name), "rb") as f:
+            return f.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def children(pid):
+    """(pid, state letter) of each child, zombies too."""
+    found = []
+    for child in filter(str.isdigit, os.listdir("/proc")):
+        words = proc_read(child, "stat").rpartition(")")[2].split()
+        if words and int(words[1]) == pid:
+            found.append((int(child), words[0]))
+    return found
+
+
+def holdings(pid):
+    """What a process holds: descriptors, and mappings of memory that rings may lie in."""
+    try:
+        fds = len(os.listdir("/proc/%d/fd" % pid))
+    except OSError:
+        fds = 0
+    return fds, proc_read(pid, "maps").count("/memfd:")
+
+
+def until(question, seconds, text):
+    """Ask until the answer is yes."""
+    end = time.monotonic() + seconds
+    while not question():
+        check(time.monotonic() < end, text() if callable(text) else text)
+        time.sleep(0.02)
+
+
 class Run:
     """One run of a case in one mode."""
 
-    def __init__(self, options, mode, directory, name):
+    def __init__(self, options, mode, directory, name, base):
         self.options, self.mode, self.dir, self.name = options, mode, directory, name
+        self.base = base        # what the plain run has left for the others
+        self.notes = []         # figures for the report
         self.stats_file = os.path.join(directory, "stats")
         self.noise = os.path.join(directory, "stderr")
         self.procs = []
@@ -94,6 +136,7 @@ class Run:
     def command(self, end, argv):
         argv = [program(argv[0]) or argv[0]] + [str(a) for a in argv[1:]]
         env = {k: v for k, v in os.environ.items() if k != "SIDESTEP_STATS_FILE"}
+        env["SIDESTEP_APPS_RUN"] = self.dir
         if self.mode in ("both", end):
             env["SIDESTEP_STATS_FILE"] = self.stats_file
             argv = [self.options.launcher] + argv
@@ -201,6 +244,22 @@ class Run:
                 continue
             if not wait_pid_gone(pid, 5):
                 os.kill(pid, signal.SIGKILL)
+        for pid, _ in self.left_over():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def left_over(self):
+        """Processes of this run that still live."""
+        mark = "SIDESTEP_APPS_RUN=%s\0" % self.dir
+        return [(int(p), proc_read(p, "cmdline").replace("\0", " ")[:80])
+                for p in filter(str.isdigit, os.listdir("/proc"))
+                if mark in proc_read(p, "environ")]
+
+    def all_gone(self):
+        until(lambda: not self.left_over(), STOP_S,
+              lambda: "still there: %s" % self.left_over()[:3])
 
     def tail(self):
         try:
@@ -237,9 +296,12 @@ def check_counters(run, function):
     if run.mode == "both":
         share = 100 * ring / (ring + tcp) if ring + tcp else 0
         note = "%.2f %% of %.1f MB on rings" % (share, (ring + tcp) / 1e6)
-        check(not function.rings or share >= run.options.share,
+        wanted = run.options.share if function.rings is True else function.rings
+        check(share >= wanted,
               "only %s; %s" % (note, reasons))
         return note
+    if function.chained and run.mode == "server":
+        return "%.1f MB on rings, %.1f MB on tcp" % (ring / 1e6, tcp / 1e6)
     check(ring == 0, "%d bytes on rings with one end only" % ring)
     strange = set(reasons) - ONE_SIDED_REASONS
     check(not function.rings or not strange, "reasons %s" % reasons)
