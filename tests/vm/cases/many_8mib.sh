@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# seconds: 900
+# long
+# What many does, with what an ordinary user may lock on most systems, and as many
+# connections as it takes to use that up.
+rxe_up
+ip link set lo up
+need python3
+unset SIDESTEP_LOG_FILE
+"$SRC/tests/torture/many" --build "$BUILD" --device verbs --count 540 --locked 8192 --least 400 \
+	--timeout 800 || fail "many: $?"
+for c in rcvd_rnr_err send_rnr_err; do
+	[ "$(rxe_counter $c)" -eq 0 ] || fail "$c is $(rxe_counter $c)"
+done

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# seconds: 1800
+# long
+# The same with programs of others: what librspreload breaks works here.
+rxe_up
+unset SIDESTEP_LOG_FILE
+"$SRC/tests/vm/rivals" --build "$BUILD" pingpong:64 stream:64 stream:65536 redis iperf3 nginx memcached || fail "rivals: $?"
