@@ -110,7 +110,7 @@ for p in redis-server iperf3 nginx wrk memcached memcaslap curl; do
 	need $p
 done
 echo_checked blocking 30000000 0
-redis 6000
+redis 30000
 iperf 150M
 nginx_wrk 4s
 memcached_slap 3000
