@@ -36,6 +36,17 @@ void prefix_fini(struct prefix *p, const struct prefix_pool *pool)
 		lose(p, pool);
 }
 
+void prefix_keep(struct prefix *p, const struct prefix_pool *pool)
+{
+	struct prefix kept = { .buf = p->buf, .size = p->size };
+
+	if (p->state != PREFIX_RAW || p->size != PREFIX_SMALL) {
+		prefix_fini(p, pool);
+		kept = (struct prefix){ 0 };
+	}
+	*p = kept;
+}
+
 /* Room for want bytes in all. */
 static bool grow(struct prefix *p, const struct prefix_pool *pool, size_t want)
 {
@@ -65,6 +76,7 @@ void prefix_add_slow(struct prefix *p, const struct prefix_pool *pool,
 	/* the whole prefix in one piece needs no buffer */
 	if (!p->seen && pos == 0 && take == PREFIX_BYTES) {
 		sha256(data, take, p->digest);
+		drop_buf(p, pool);
 		p->seen = PREFIX_BYTES;
 		p->state = PREFIX_FULL;
 		return;

@@ -45,6 +45,8 @@ struct prefix {
 void prefix_init(struct prefix *p);
 /* Give the buffer back; what was not FULL is LOST. */
 void prefix_fini(struct prefix *p, const struct prefix_pool *pool);
+/* An empty prefix of another direction, which has a small buffer of this one at once. */
+void prefix_keep(struct prefix *p, const struct prefix_pool *pool);
 
 void prefix_add_slow(struct prefix *p, const struct prefix_pool *pool,
 		     const void *data, size_t n, uint64_t pos);

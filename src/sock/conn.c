@@ -57,10 +57,13 @@ static void conn_clear(struct conn *c, int fd)
 
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
+	struct prefix tx = c->tx_prefix, rx = c->rx_prefix;
 	memset(&c->tx_inside, 0, (char *)&c->rxl - (char *)&c->tx_inside);
 	memset(&c->rx_inside, 0, (char *)(c + 1) - (char *)&c->rx_inside);
 	st_rlx(&c->gen, gen);
 	c->id = id;
+	c->tx_prefix = tx;		/* empty, see conn_put() */
+	c->rx_prefix = rx;
 	c->fd = fd;
 	c->nfds = 1;
 	c->refs = 1;
@@ -117,8 +120,8 @@ void conn_put(struct conn *c)
 		return;
 	conn_count_final(c);
 	show_gone(c);
-	prefix_fini(&c->tx_prefix, &conn_prefix_pool);
-	prefix_fini(&c->rx_prefix, &conn_prefix_pool);
+	prefix_keep(&c->tx_prefix, &conn_prefix_pool);
+	prefix_keep(&c->rx_prefix, &conn_prefix_pool);
 	lock_take(&conns_lock);
 	st_rlx(&c->gen, c->gen + 1);
 	list_insert(&free_conns, &c->all);

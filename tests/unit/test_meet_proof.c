@@ -276,6 +276,37 @@ static void prefix_fini_gives_the_buffer_back(void **state)
 	assert_int_equal(p.state, PREFIX_LOST);
 }
 
+/* What a direction leaves, the next one has: a small buffer, and no byte of it counts. */
+static void prefix_keep_hands_on_a_small_buffer(void **state)
+{
+	static const size_t first[] = { 0, 10, PREFIX_SMALL, PREFIX_SMALL + 1, PREFIX_BYTES, 9999 };
+	uint8_t want[32], got[32];
+
+	make_stream();
+	sha256(stream, 4096, want);
+	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
+		struct counting_pool c = { 0 };
+		struct prefix_pool pool = { &c, pool_get, pool_put };
+		struct prefix p = { 0 };
+		bool small = first[i] && first[i] <= PREFIX_SMALL;
+
+		prefix_add(&p, &pool, stream, first[i], 0);
+		prefix_keep(&p, &pool);
+		assert_int_equal(c.bytes, small ? PREFIX_SMALL : 0);
+		assert_int_equal(p.state, PREFIX_RAW);
+		assert_int_equal(prefix_digest(&p, 1, got), -EAGAIN);
+		c.gets = 0;
+		prefix_add(&p, &pool, stream, 7, 0);
+		assert_int_equal(c.gets, small ? 0 : 1);
+		assert_int_equal(prefix_digest(&p, 7, got), 0);
+		prefix_keep(&p, &pool);
+		prefix_add(&p, &pool, stream, 9000, 0);	/* a whole prefix needs no buffer */
+		assert_int_equal(prefix_digest(&p, 4096, got), 0);
+		assert_memory_equal(got, want, 32);
+		assert_int_equal(c.bytes, 0);
+	}
+}
+
 /* ---- proofs ---- */
 
 static struct proof_input sample(void)
@@ -434,6 +465,7 @@ int main(void)
 		cmocka_unit_test(prefix_any_cut),
 		cmocka_unit_test(prefix_gap_or_no_memory_is_lost),
 		cmocka_unit_test(prefix_fini_gives_the_buffer_back),
+		cmocka_unit_test(prefix_keep_hands_on_a_small_buffer),
 		cmocka_unit_test(proof_layout),
 		cmocka_unit_test(proof_depends_on_everything),
 		cmocka_unit_test(proof_equal_sees_every_bit),
