@@ -44,30 +44,23 @@ static int result(long n)
 
 /* ------------------------------------------------------------- reading -- */
 
-static ssize_t read_one(int fd, struct io io, void *buf, size_t n)
-{
-	struct iovec v = { buf, n };
-
-	io.iov = &v;
-	io.cnt = 1;
-	return rx_run(fd, &io);
-}
-
 ssize_t sock_read(int fd, void *buf, size_t n)
 {
-	return read_one(fd, (struct io){ .call = CALL_read }, buf, n);
+	return rx_one(fd, CALL_read, buf, n, 0);
 }
 
 ssize_t sock_recv(int fd, void *buf, size_t n, int flags)
 {
-	return read_one(fd, (struct io){ .call = CALL_recv, .flags = flags }, buf, n);
+	return rx_one(fd, CALL_recv, buf, n, flags);
 }
 
 ssize_t sock_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
 		      socklen_t *len)
 {
-	return read_one(fd, (struct io){ .call = CALL_recvfrom, .flags = flags, .addr = addr,
-					  .addrlen = len }, buf, n);
+	const struct iovec v = { buf, n };
+
+	return rx_run(fd, &(struct io){ .call = CALL_recvfrom, .iov = &v, .cnt = 1, .flags = flags,
+					.addr = addr, .addrlen = len });
 }
 
 ssize_t sock_readv(int fd, const struct iovec *iov, int cnt)
@@ -137,32 +130,25 @@ int sock_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct ti
 
 /* ------------------------------------------------------------- writing -- */
 
-static ssize_t write_one(int fd, struct io io, const void *buf, size_t n)
-{
-	struct iovec v = { (void *)(uintptr_t)buf, n };
-
-	io.iov = &v;
-	io.cnt = 1;
-	return tx_run(fd, &io);
-}
-
 ssize_t sock_write(int fd, const void *buf, size_t n)
 {
-	return write_one(fd, (struct io){ .call = CALL_write }, buf, n);
+	return tx_one(fd, CALL_write, buf, n, 0);
 }
 
 ssize_t sock_send(int fd, const void *buf, size_t n, int flags)
 {
-	return write_one(fd, (struct io){ .call = CALL_send, .flags = flags }, buf, n);
+	return tx_one(fd, CALL_send, buf, n, flags);
 }
 
 ssize_t sock_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr,
 		    socklen_t len)
 {
+	const struct iovec v = { (void *)(uintptr_t)buf, n };
+
 	/* on a connected TCP socket the address is ignored, as the kernel does */
-	return write_one(fd, (struct io){ .call = CALL_sendto, .flags = flags,
-					   .addr = (struct sockaddr *)(uintptr_t)addr,
-					   .salen = len }, buf, n);
+	return tx_run(fd, &(struct io){ .call = CALL_sendto, .iov = &v, .cnt = 1, .flags = flags,
+					.addr = (struct sockaddr *)(uintptr_t)addr,
+					.salen = len });
 }
 
 ssize_t sock_writev(int fd, const struct iovec *iov, int cnt)

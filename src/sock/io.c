@@ -76,6 +76,20 @@ ssize_t io_kernel(int fd, struct io *io)
 	return section_away(call(fd, io));
 }
 
+ssize_t io_kernel_in(int fd, enum call_id call, const struct iovec *v, int flags)
+{
+	return section_away(result(call == CALL_read
+				   ? real.read(fd, v->iov_base, v->iov_len)
+				   : real.recv(fd, v->iov_base, v->iov_len, flags)));
+}
+
+ssize_t io_kernel_out(int fd, enum call_id call, const struct iovec *v, int flags)
+{
+	return section_away(result(call == CALL_write
+				   ? real.write(fd, v->iov_base, v->iov_len)
+				   : real.send(fd, v->iov_base, v->iov_len, flags)));
+}
+
 int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out)
 {
 	int k = 0;

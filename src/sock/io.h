@@ -35,6 +35,10 @@ struct io {
 ssize_t tx_run(int fd, struct io *io);
 ssize_t rx_run(int fd, struct io *io);
 
+/* read(), recv(), write(), send(): the same, and quicker where there is no ring. */
+ssize_t tx_one(int fd, enum call_id call, const void *buf, size_t n, int flags);
+ssize_t rx_one(int fd, enum call_id call, void *buf, size_t n, int flags);
+
 /*
  * An address that the kernel would answer with EFAULT and where we would crash:
  * near NULL, or beyond any program's memory.  What is unmapped in between is
@@ -44,6 +48,16 @@ static inline bool io_bad_address(const void *p)
 {
 	return (uintptr_t)p - 4096 >= (1ull << 56) - 4096;
 }
+
+/* Bytes that the kernel takes or gives without a word about their address or number. */
+static inline bool io_is_easy(const void *p, size_t n)
+{
+	return n && n <= 0x7ffff000 && !io_bad_address(p);
+}
+
+/* read() or recv(), write() or send() of the program's own: bytes, or -errno. */
+ssize_t io_kernel_in(int fd, enum call_id call, const struct iovec *v, int flags);
+ssize_t io_kernel_out(int fd, enum call_id call, const struct iovec *v, int flags);
 
 /* -EINVAL, -EMSGSIZE, -EFAULT as the kernel says of a bad vector; sets total, bad */
 int io_check(struct io *io);

@@ -48,6 +48,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/atomic.h"
 
 #define PREC_SIZE	32u			/* R */
 #define PROTO_EPOCH_MAX	65535u			/* no attach after this one */
@@ -239,6 +240,19 @@ struct prx {
 	uint64_t since;		/* bytes the application got since RESUME{met} */
 	uint64_t qcount;
 };
+
+/* The kernel's bytes are the program's, whatever comes. */
+static inline bool prx_is_plain(const struct prx *rx)
+{
+	return rx->state == PRX_RAW && !rx->drop && !rx->left && !rx->closed && !rx->eof;
+}
+
+/* n bytes of a plain direction: as prx_eat(), which has nothing else to say of them. */
+static inline void prx_plain_read(struct prx *rx, uint64_t n)
+{
+	st_rlx(&rx->pos, rx->pos + n);
+	rx->since += n;
+}
 
 /* One homogeneous piece of what a kernel read returned. */
 enum pseg_kind {

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/counters.h"
 #include "base/section.h"
 #include "base/sys.h"
@@ -33,6 +34,8 @@
 
 /* flags of recv() that look beside the stream; TCP takes no notice of any unknown */
 #define RX_FLAGS_ASIDE	(MSG_OOB | MSG_ERRQUEUE)
+/* ... and those that make no difference to a read of the kernel's alone */
+#define RX_FLAGS_EASY	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_WAITALL | MSG_CMSG_CLOEXEC)
 #define POLL_EVERY	16
 #define PEEK_NAP_US	500
 
@@ -210,12 +213,34 @@ static bool rx_is_cold(const struct conn *c, const struct io *io)
 	       !ld_rlx(&c->reset) && !rx_more_to_come(c);
 }
 
+/* A cold read is over: n bytes or -errno.  rxl held. */
+static ssize_t rx_cold_over(struct conn *c, const struct io *io, ssize_t n, bool alone)
+{
+	bool keep = !(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE | MSG_TRUNC));
+
+	/* pairs with itself: a reset is told once, by the kernel or by us */
+	if (n == -ECONNRESET && !owed_by_kernel(&c->owed))
+		n = 0;
+	if (n <= 0)
+		return n;
+	if (io->flags & MSG_TRUNC)
+		prefix_fini(&c->rx_prefix, &conn_prefix_pool);
+	if (keep)
+		account_app(c, io->iov, io->cnt, (size_t)n, alone);
+	if (!(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))) {
+		parse_raw(c, &(struct iovec){ (void *)1, (size_t)n }, 1, (size_t)n);
+		count(CNT_tcp_rx_bytes, (uint64_t)n);
+		count(CNT_tcp_rx_msgs, 1);
+		conn_warm(c);		/* one that mostly reads is worth a ring as well */
+	}
+	return n;
+}
+
 /* Cold: rxl held on entry and exit. */
 static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 {
 	uint32_t gen = ld_rlx(&c->gen);
 	bool alone = c->rx_inside == 0;
-	bool keep = !(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE | MSG_TRUNC));
 
 	st_rlx(&c->rx_inside, c->rx_inside + 1);
 	lock_drop(&c->rxl);
@@ -225,22 +250,7 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 		return n;
 	st_rlx(&c->rx_inside, c->rx_inside - 1);
 	st_rlx(&c->rx_read, true);
-	/* pairs with itself: a reset is told once, by the kernel or by us */
-	if (n == -ECONNRESET && !owed_by_kernel(&c->owed))
-		n = 0;
-	if (n <= 0)
-		return n;
-	if (io->flags & MSG_TRUNC)
-		prefix_fini(&c->rx_prefix, &conn_prefix_pool);
-	if (keep)
-		account_app(c, io->iov, io->cnt, (size_t)n, alone && c->rx_inside == 0);
-	if (!(io->flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))) {
-		parse_raw(c, &(struct iovec){ (void *)1, (size_t)n }, 1, (size_t)n);
-		count(CNT_tcp_rx_bytes, (uint64_t)n);
-		count(CNT_tcp_rx_msgs, 1);
-		conn_warm(c);		/* one that mostly reads is worth a ring as well */
-	}
-	return n;
+	return rx_cold_over(c, io, n, alone && c->rx_inside == 0);
 }
 
 /* Bound: non-blocking, exact, parsed at once.  rxl held. */
@@ -732,4 +742,64 @@ ssize_t rx_run(int fd, struct io *io)
 		conn_sleeper_out(t.held);
 	hurry(fd, false);
 	return n;
+}
+
+/* ------------------------------------------------- one buffer, and no ring -- */
+
+/* Never bound, and nothing stands between the program and the kernel.  rxl held. */
+static bool rx_is_plain(const struct conn *c)
+{
+	return c->established && !c->ever_bound && !c->closing && !c->rx_shut &&
+	       prx_is_plain(&c->rx) && !ld_rlx(&c->inq) && !(ld_rlx(&c->kin) & CONN_RX);
+}
+
+/* rx_cold() where all is as it mostly is.  rxl held; dropped. */
+static ssize_t rx_plain(struct conn *c, int fd, enum call_id call, const struct iovec *v, int flags)
+{
+	uint32_t gen = ld_rlx(&c->gen);
+	bool alone = c->rx_inside == 0;
+
+	st_rlx(&c->rx_inside, c->rx_inside + 1);
+	lock_drop(&c->rxl);
+	ssize_t n = io_kernel_in(fd, call, v, flags);
+	lock_take(&c->rxl);
+	if (unlikely(ld_rlx(&c->gen) != gen)) {
+		lock_drop(&c->rxl);
+		return n;
+	}
+	st_rlx(&c->rx_inside, c->rx_inside - 1);
+	st_rlx(&c->rx_read, true);
+	alone = alone && c->rx_inside == 0;
+	if (likely(n > 0 && alone && rx_is_plain(c))) {
+		prefix_add(&c->rx_prefix, &conn_prefix_pool, v->iov_base, (size_t)n, c->rx.pos);
+		prx_plain_read(&c->rx, (uint64_t)n);
+		st_rlx(&c->rx_given, c->rx_given + (uint64_t)n);
+		count(CNT_tcp_rx_bytes, (uint64_t)n);
+		count(CNT_tcp_rx_msgs, 1);
+		if (ld_rlx(&c->active) || ld_rlx(&c->inherited))
+			conn_warm(c);
+	} else {
+		n = rx_cold_over(c, &(struct io){ .iov = v, .cnt = 1, .flags = flags }, n, alone);
+		if (ld_rlx(&c->meet) == MEET_BOUND)
+			conn_warm(c);
+	}
+	lock_drop(&c->rxl);
+	return n;
+}
+
+ssize_t rx_one(int fd, enum call_id call, void *buf, size_t n, int flags)
+{
+	const struct iovec v = { buf, n };
+	struct conn *c = fdtab_conn(fd);
+	bool easy = io_is_easy(buf, n) && !(flags & ~RX_FLAGS_EASY) && !config.fault.hurry;
+
+	if (easy && c && !ld_rlx(&c->ever_bound)) {	/* a hint: rx_is_plain() looks again */
+		section_call();
+		c = conn_lock_rx(fd);
+		if (likely(c && rx_is_plain(c)))
+			return rx_plain(c, fd, call, &v, flags);
+		if (c)
+			lock_drop(&c->rxl);
+	}
+	return rx_run(fd, &(struct io){ .call = call, .iov = &v, .cnt = 1, .flags = flags });
 }

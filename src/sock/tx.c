@@ -124,6 +124,29 @@ static ssize_t kernel_part(int fd, struct io *io, size_t max)
 	return io_kernel(fd, &part);
 }
 
+static void tx_counted(struct conn *c)
+{
+	if (c->tx_calls != UINT32_MAX)
+		st_rlx(&c->tx_calls, c->tx_calls + 1);
+	conn_warm(c);
+}
+
+/* A kernel write is over: n bytes or -errno, of which the call returns what comes back.  txl held. */
+static ssize_t tx_kernel_over(struct conn *c, const struct io *io, ssize_t n, bool alone)
+{
+	/* pairs with itself: a reset is told once, by the kernel or by us */
+	if (unlikely(n == -ECONNRESET && !io->done) && !owed_by_kernel(&c->owed))
+		n = broken_pipe(io);
+	if (n == -EAGAIN || (n > 0 && ld_rlx(&c->nonblock) && (size_t)n < io->total - io->done))
+		c->tx_blocked = true;	/* as the kernel: OUT is news when there is room */
+	if (n > 0)
+		account_kernel(c, io, io->done, (size_t)n, alone);
+	else if (n < 0 && n != -EAGAIN && n != -EINTR && io->done)
+		conn_error_took(c, (int)-n);	/* this call returns a part: the next one tells */
+	tx_counted(c);
+	return n;
+}
+
 /* txl held on entry and exit; away during the call.  Return: bytes or -errno. */
 static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 {
@@ -138,19 +161,7 @@ static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 	if (ld_rlx(&c->gen) != gen)
 		return n;
 	c->tx_inside--;
-	/* pairs with itself: a reset is told once, by the kernel or by us */
-	if (unlikely(n == -ECONNRESET && !io->done) && !owed_by_kernel(&c->owed))
-		n = broken_pipe(io);
-	if (n == -EAGAIN || (n > 0 && ld_rlx(&c->nonblock) && (size_t)n < io->total - io->done))
-		c->tx_blocked = true;	/* as the kernel: OUT is news when there is room */
-	if (n > 0)
-		account_kernel(c, io, io->done, (size_t)n, alone && c->tx_inside == 0);
-	else if (n < 0 && n != -EAGAIN && n != -EINTR && io->done)
-		conn_error_took(c, (int)-n);	/* this call returns a part: the next one tells */
-	if (c->tx_calls != UINT32_MAX)
-		st_rlx(&c->tx_calls, c->tx_calls + 1);
-	conn_warm(c);
-	return n;
+	return tx_kernel_over(c, io, n, alone && c->tx_inside == 0);
 }
 
 bool tx_kernel_begin(struct conn *c)
@@ -176,9 +187,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 		ptx_kernel_wrote(&c->tx, n);
 		count(CNT_tcp_tx_bytes, n);
 		count(CNT_tcp_tx_msgs, 1);
-		if (c->tx_calls != UINT32_MAX)
-			st_rlx(&c->tx_calls, c->tx_calls + 1);
-		conn_warm(c);
+		tx_counted(c);
 	}
 	lock_drop(&c->txl);
 }
@@ -774,4 +783,62 @@ ssize_t tx_run(int fd, struct io *io)
 	if (t.held)
 		tx_leave(&t);
 	return n;
+}
+
+/* ------------------------------------------------- one buffer, and no ring -- */
+
+/* Never bound, nothing owed, and nobody before us: the call is the kernel's.  txl held. */
+static bool tx_is_plain(const struct conn *c)
+{
+	return c->established && !c->ever_bound && !c->closing && !c->tx_owner && !c->tx.fin &&
+	       c->tx.state == PTX_RAW && !owed_error(&c->owed) && !(ld_rlx(&c->kin) & CONN_TX);
+}
+
+/* tx_kernel() where all is as it mostly is.  txl held; dropped. */
+static ssize_t tx_plain(struct conn *c, int fd, enum call_id call, const struct iovec *v, int flags)
+{
+	const struct io io = { .call = call, .iov = v, .cnt = 1, .flags = flags, .total = v->iov_len };
+	uint32_t gen = ld_rlx(&c->gen);
+	bool alone = c->tx_inside++ == 0;
+
+	lock_drop(&c->txl);
+	ssize_t n = io_kernel_out(fd, call, v, flags);
+	lock_take(&c->txl);
+	if (unlikely(ld_rlx(&c->gen) != gen)) {
+		lock_drop(&c->txl);
+		return n;
+	}
+	c->tx_inside--;
+	alone = alone && c->tx_inside == 0;
+	if (likely(n == (ssize_t)v->iov_len && alone)) {
+		prefix_add(&c->tx_prefix, &conn_prefix_pool, v->iov_base, (size_t)n, c->tx.kc);
+		ptx_kernel_wrote(&c->tx, (uint64_t)n);
+		count(CNT_tcp_tx_bytes, (uint64_t)n);
+		count(CNT_tcp_tx_msgs, 1);
+		tx_counted(c);
+	} else {
+		n = tx_kernel_over(c, &io, n, alone);
+	}
+	bool parked = unlikely(c->closing) && n < 0 && end_parked(c);
+	bool blocking = tx_blocking(c, &io);
+	lock_drop(&c->txl);
+	return unlikely(parked) ? end_park(blocking) : n;
+}
+
+ssize_t tx_one(int fd, enum call_id call, const void *buf, size_t n, int flags)
+{
+	const struct iovec v = { (void *)(uintptr_t)buf, n };
+	struct conn *c = fdtab_conn(fd);
+	bool easy = io_is_easy(buf, n) && n <= CONN_PIECE && !(flags & ~TX_FLAGS_OK) &&
+		    !config.fault.hurry;
+
+	if (easy && c && !ld_rlx(&c->ever_bound)) {	/* a hint: tx_is_plain() looks again */
+		section_call();
+		c = conn_lock_tx(fd);
+		if (likely(c && tx_is_plain(c)))
+			return tx_plain(c, fd, call, &v, flags);
+		if (c)
+			lock_drop(&c->txl);
+	}
+	return tx_run(fd, &(struct io){ .call = call, .iov = &v, .cnt = 1, .flags = flags });
 }
