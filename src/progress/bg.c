@@ -44,6 +44,7 @@
 #define BG_IDLE_TICKS	5
 #define ARM_TRIES	4
 #define RETRY_MS	100
+#define GONE_MS		100
 #define EVENTS		32
 #define STACK_BYTES	(256 * 1024)
 
@@ -51,6 +52,7 @@ uint32_t bg_parked;
 
 static struct lock start_lock;
 static pthread_t thread;
+static int thread_tid;
 static bool running;
 static uint64_t not_before_ns;	/* it did not start: no new try before then */
 static int not_before_err;
@@ -364,6 +366,7 @@ static void loop(void)
 static void *thread_main(void *arg)
 {
 	sys5(SYS_prctl, PR_SET_NAME, "sidestep", 0, 0, 0);
+	st_rlx(&thread_tid, sys_gettid());	/* pthread_join() makes it visible */
 	section_enter();	/* for ever: whatever is called here is called by us */
 	loop();
 	return NULL;
@@ -447,6 +450,18 @@ bool bg_running(void)
 	return ld_acq(&running);
 }
 
+/*
+ * libc hears of the end of a thread a moment before the kernel counts one less,
+ * and until then unshare() and setns() say EINVAL.
+ */
+static void await_gone(void)
+{
+	uint64_t until = clock_ns() + GONE_MS * NS_PER_MS;
+
+	while (sys3(SYS_tgkill, sys_getpid(), thread_tid, 0) != -ESRCH && clock_ns() < until)
+		sys0(SYS_sched_yield);
+}
+
 void bg_stop(void)
 {
 	lock_take(&start_lock);
@@ -455,6 +470,7 @@ void bg_stop(void)
 		st_rel(&stopping, true);
 		bg_kick();
 		pthread_join(thread, NULL);
+		await_gone();
 		st_rel(&running, false);
 		st_rel(&stopping, false);
 	}
