@@ -276,7 +276,7 @@ static void tx_want_credit(struct conn *c)
 	if (!c->tx_progress_ns) {
 		st_rlx(&c->tx_progress_ns, clock_ns());
 		if (!ld_rlx(&c->timer_armed))
-			conn_todo(c, JOB_TIMER);
+			conn_todo_soon(c, JOB_TIMER);
 	}
 }
 
