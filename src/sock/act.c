@@ -667,16 +667,19 @@ bool rx_pull(struct conn *c)
 	return moved;
 }
 
-/* The peer has switched, and we do not know it yet or have refused. */
-static bool switch_to_come(const struct conn *c)
+/*
+ * The peer has switched, and we do not know it yet or have refused; or it knows
+ * that we have, and writes to the kernel what it had put into the ring.
+ */
+static bool unmet_to_come(const struct conn *c)
 {
-	return c->rx.state == PRX_RAW && c->rx_words && slot_switching(c->rx_words);
-}
+	const struct slot_shm *w = ld_rlx(&c->rx_words);
 
-/* ... or it knows that we have, and writes to the kernel what it had put into the ring. */
-static bool refused_to_come(const struct conn *c)
-{
-	return c->rx.state == PRX_RAW && c->rx_words && slot_unmet(c->rx_words, c->rx.met);
+	if (ld_rlx(&c->rx.state) != PRX_RAW || !w)
+		return false;
+	if (conn_rx_far(c))
+		return ld_rlx(&c->rx.pos) < conn_far_unmet(c);
+	return slot_switching(w) || slot_unmet(w, ld_rlx(&c->rx.met));
 }
 
 bool rx_shut_waits(struct conn *c)
@@ -688,7 +691,7 @@ uint64_t rx_behind(const struct conn *c)
 {
 	bool raw = c->rx.state == PRX_RAW || c->rx.state == PRX_NOTED;
 
-	if (!raw || !c->rx_words || !slot_switching(c->rx_words))
+	if (!raw || !c->rx_words || conn_rx_far(c) || !slot_switching(c->rx_words))
 		return 0;
 	uint64_t P = slot_p_count(ld_acq(&c->rx_words->p));	/* pairs with slot_publish() */
 
@@ -697,13 +700,15 @@ uint64_t rx_behind(const struct conn *c)
 
 bool rx_more_to_come(const struct conn *c)
 {
-	return conn_rx_on_the_way(c) || switch_to_come(c) || refused_to_come(c);
+	return conn_rx_on_the_way(c) || unmet_to_come(c);
 }
 
 /* What the peer is in now; a wait is worth it once an epoch. */
 static uint16_t peer_epoch(const struct conn *c)
 {
-	return c->rx_words ? slot_state_epoch(ld_acq(&c->rx_words->state)) : c->rx.e;
+	if (!c->rx_words)
+		return c->rx.e;
+	return conn_rx_far(c) ? c->rx.sw_e : slot_state_epoch(ld_acq(&c->rx_words->state));
 }
 
 /* What is in the ring will come by the kernel: it was asked back. */
@@ -724,9 +729,23 @@ static bool between(const struct conn *c)
 
 	if (c->closing || c->rx_inside || c->fd < 0)
 		return false;
-	if (conn_rx_coming(c) || asked_back(c) || switch_to_come(c) || refused_to_come(c))
+	if (conn_rx_coming(c) || asked_back(c))
 		return true;
-	return conn_rx_on_the_way(c) && !sys_ioctl(c->fd, FIONREAD, &queued) && !queued;
+	bool unmet = unmet_to_come(c);
+	if (unmet && !conn_rx_far(c))
+		return true;
+	if ((!unmet && !conn_rx_on_the_way(c)) || sys_ioctl(c->fd, FIONREAD, &queued))
+		return false;
+	return unmet ? c->rx.pos + (uint64_t)queued < conn_far_unmet(c) : !queued;
+}
+
+/* All has come, and once was waited for: what is missing now was read by another process. */
+static void between_over(struct conn *c)
+{
+	lock_take(&c->rxl);
+	if (c->rx.unbound && c->rx_settled == c->rx.sw_e && between(c))
+		conn_far_forget(c);
+	lock_drop(&c->rxl);
 }
 
 static void settle_pause(uint64_t left_ns)
@@ -762,6 +781,8 @@ bool rx_settle(struct conn *c)
 		if (on)
 			settle_pause(end - clock_ns());
 	}
+	if (unlikely(conn_rx_far(c)) && unmet_to_come(c))
+		between_over(c);
 	return moved;
 }
 

@@ -365,8 +365,8 @@ static struct conn *lock_settled(int fd)
 {
 	struct conn *c = fdtab_conn(fd);
 
-	if (c && conn_rx_on_ring(c) && conn_rx_far(c))
-		engine_poll();
+	if (c && ld_rlx(&c->ever_bound) && conn_rx_far(c))
+		engine_poll_all();
 	c = conn_lock_rx(fd);
 	if (!c || !c->ever_bound || c->rx_inside || c->closing)
 		return c;
@@ -395,7 +395,10 @@ static int readable_now(struct conn *c, int fd)
 		behind = rx_behind(c);
 	} while (behind < before);	/* they have gone to the kernel meanwhile */
 	/* what could be read before does not stop being readable while it is on its way */
-	return (int)MIN(most, MAX((uint64_t)queued + before, conn_rx_on_the_way(c)));
+	uint64_t unmet = conn_far_unmet(c), coming = conn_rx_on_the_way(c);
+	if (unmet > c->rx.pos)
+		coming = unmet - c->rx.pos;
+	return (int)MIN(most, MAX((uint64_t)queued + before, coming));
 }
 
 int sock_ioctl(int fd, unsigned long req, void *arg)
@@ -426,7 +429,8 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 	case SIOCOUTQ:
 		c = io_bad_address(arg) ? NULL : conn_lock_tx(fd);
 		if (c && conn_tx_on_ring(c) && c->tx.state != PTX_PUMP) {
-			*(int *)arg = 0;	/* all in the peer's memory, as good as acked */
+			/* what is in the peer's memory is as good as acked */
+			*(int *)arg = conn_tx_far(c) ? (int)(c->tx.P - c->tx_posted) : 0;
 			lock_drop(&c->txl);
 			return 0;
 		}

@@ -118,6 +118,7 @@ struct conn {
 	struct slot_shm *rx_words;
 	uint64_t rx_ring_bytes;
 	uint64_t rx_told;		/* far: C as last written to the peer */
+	uint64_t rx_switch_N;		/* far: of the last SWITCH; FAR_NO_SWITCH: it is forgotten */
 	uint64_t rx_end_ns;		/* far: when the kernel's end came, of which the judgement waits */
 	bool rx_end_due;		/* ... and waits no more */
 	uint8_t rx_wlog;
@@ -426,7 +427,9 @@ static inline bool conn_rx_left(const struct conn *c)
 {
 	const struct slot_shm *w = ld_rlx(&c->rx_words);
 
-	return ld_rlx(&c->rx.state) == PRX_ON && w && !conn_rx_far(c) && slot_left(w);
+	if (ld_rlx(&c->rx.state) != PRX_ON || !w)
+		return false;
+	return conn_rx_far(c) ? ld_rlx(&c->rx.unbound) : slot_left(w);
 }
 
 /* Without txl: inside a guard */

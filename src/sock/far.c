@@ -27,6 +27,7 @@ void conn_far_bound(struct conn *c)
 	st_rlx(&c->tx_words->p, slot_p_pack(0, c->rx_wlog));
 	c->tx_posted = 0;
 	c->rx_told = 0;
+	st_rlx(&c->rx_switch_N, FAR_NO_SWITCH);
 	c->tx_fin_due = false;
 	c->tx_flight = 0;
 	c->tx_expects = c->tx_more = false;
@@ -311,17 +312,33 @@ void conn_far_arrived(struct link *l, void *owner, uint32_t len)
 	st_rel(&c->rx_words->p, slot_p_pack(P, slot_p_window_log2(w)));
 	if (unlikely(ld_rlx(&c->closing)))
 		conn_todo(c, JOB_CLOSE);
-	else if (conn_rx_on_ring(c))
+	else if (conn_rx_on_ring(c) || rx_more_to_come(c))
 		conn_watcher->event(c, EPOLLIN);
 	unseen_note(c);
 }
 
-void conn_far_switch(struct conn *c)
+void conn_far_switch(struct conn *c, const struct wire_msg *m)
 {
 	if (!c->rx_words || prx_in_epoch(&c->rx))
 		return;			/* in an epoch there is none: it is refused */
 	st_rlx(&c->rx_words->p, slot_p_pack(0, c->rx_wlog));
+	st_rlx(&c->rx_switch_N, m->a);
 	c->rx_told = 0;
+}
+
+uint64_t conn_far_unmet(const struct conn *c)
+{
+	const struct slot_shm *w = ld_rlx(&c->rx_words);
+	uint64_t N = ld_rlx(&c->rx_switch_N);
+
+	if (!w || !conn_rx_far(c) || N == FAR_NO_SWITCH || ld_rlx(&c->rx.sw_e) == ld_rlx(&c->rx.met))
+		return 0;
+	return N + slot_p_count(ld_acq(&w->p));	/* pairs with conn_far_arrived() */
+}
+
+void conn_far_forget(struct conn *c)
+{
+	st_rlx(&c->rx_switch_N, FAR_NO_SWITCH);
 }
 
 void conn_far_asked(struct conn *c, const struct wire_msg *m)

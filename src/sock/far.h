@@ -37,6 +37,8 @@
 
 #include "sock/conn.h"
 
+#define FAR_NO_SWITCH	UINT64_MAX
+
 /* Both locks held: the rings and words of c on link l. */
 void conn_far_bound(struct conn *c);
 
@@ -72,11 +74,19 @@ struct linger conn_far_linger_shown(const struct conn *c);
 /* link_user.arrived; poll_lock held. */
 void conn_far_arrived(struct link *l, void *owner, uint32_t len);
 /* rxl and poll_lock held: SWITCH, WINDOW, WANT_RING came. */
-void conn_far_switch(struct conn *c);
+void conn_far_switch(struct conn *c, const struct wire_msg *m);
 void conn_far_windowed(struct conn *c, const struct wire_msg *m);
 void conn_far_asked(struct conn *c, const struct wire_msg *m);
 /* rxl held: C is news for the peer, if it is worth a write. */
 void conn_far_credit(struct conn *c);
+/*
+ * Of a switch that was not met, all of the ring comes by the kernel, behind N:
+ * rx.pos when it has been read, as far as is known here; 0: there is none.
+ * Without rxl: a hint, inside a guard.
+ */
+uint64_t conn_far_unmet(const struct conn *c);
+/* ... which is not waited for any more. */
+void conn_far_forget(struct conn *c);
 
 /* Find memory for the larger rings that are asked for.  Background thread, no lock held. */
 void conn_far_rings(struct conn *c);

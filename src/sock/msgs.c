@@ -38,7 +38,7 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 		if (c->rx_granted)
 			conn_count_ring(c);
 		if (conn_rx_far(c))
-			conn_far_switch(c);
+			conn_far_switch(c, m);
 		acts = prx_on_switch(&c->rx, l->id, m->epoch, m->a, m->flags,
 				     c->rx_granted && !c->closing && !c->rx_shut, all_quiet(c));
 		break;
@@ -229,7 +229,7 @@ static void on_data(struct link *l, void *owner)
 
 	if (unlikely(ld_rlx(&c->closing)))
 		conn_todo(c, JOB_CLOSE);
-	else if (conn_rx_on_ring(c))
+	else if (conn_rx_on_ring(c) || rx_more_to_come(c))
 		conn_watcher->event(c, EPOLLIN);
 	unseen_note(c);
 }

@@ -84,7 +84,7 @@ static void rx_expect(const struct prx *rx, uint8_t buf[PREC_SIZE])
 static void rx_turn_on(struct prx *rx, struct prx_seg *seg)
 {
 	rx->have = 0;
-	rx->met = rx->e;
+	st_rlx(&rx->met, rx->e);
 	rx->since = 0;
 	st_rlx(&rx->state, PRX_ON);
 	seg->kind = PSEG_RECORD;

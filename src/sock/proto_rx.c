@@ -105,8 +105,8 @@ uint32_t prx_on_switch(struct prx *rx, uint32_t link, uint16_t e, uint64_t N, ui
 		return rx_refuse(rx, e);
 	if (e <= rx->sw_e)
 		return PA_BREAK_LINK;
-	rx->sw_e = e;
-	rx->unbound = false;
+	st_rlx(&rx->sw_e, e);
+	st_rlx(&rx->unbound, false);
 	if (!evidence_ok || !rx_may_note(rx, N))
 		return rx_refuse(rx, e);
 	rx_note(rx, link, e, N, b0);
@@ -166,7 +166,7 @@ uint32_t prx_on_fin(struct prx *rx, uint32_t link, uint16_t e, uint64_t P)
 uint32_t prx_on_unbind(struct prx *rx, uint32_t link, uint16_t e)
 {
 	if (link == rx->bind_link && e == rx->sw_e)
-		rx->unbound = true;
+		st_rlx(&rx->unbound, true);
 	return 0;
 }
 

@@ -357,6 +357,7 @@ struct rx_call {
 	bool blocking;
 	bool shut;		/* the program reads no more: nothing is the end */
 	bool seam;		/* it has a part, and looks once more for the rest */
+	uint64_t given;		/* ... of the stream, which nobody else has read on meanwhile */
 	bool again;		/* it has looked at the kernel once more */
 	int inq;		/* TCP_INQ of its last round; -1: not wanted */
 	/* of a round that found nothing */
@@ -452,35 +453,47 @@ static struct conn *rx_again(const struct rx_call *t)
 	return t->held;
 }
 
+/*
+ * far: what the peer has done is known when the CQ has been looked at.  rxl
+ * held, but not meanwhile; a reference is.  Return: true, something was there.
+ */
+static bool rx_far_look(struct conn *c)
+{
+	if (!c->rx_words || !conn_rx_far(c))
+		return false;
+	lock_drop(&c->rxl);
+	bool news = engine_poll_all() > 0;
+	lock_take(&c->rxl);
+	return news;
+}
+
 /* -EAGAIN for a program that will not wait: is that the last word?  rxl held; dropped. */
 static bool rx_look_again(struct rx_call *t, struct conn *c)
 {
 	int fd = c->fd, queued = 0;
-	bool left = conn_rx_left(c);
+	bool far = conn_rx_far(c);
 
+	if (far)
+		conn_get(c);
+	bool more = far && rx_far_look(c) && conn_ring_readable(c);
+	bool left = conn_rx_left(c);
 	if (left)
 		rx_pull(c);		/* RESUME is there, and what follows it */
 	uint8_t s = c->rx.state;
-	if (left && s != PRX_ON) {
-		lock_drop(&c->rxl);
-		return true;
-	}
-	bool sure = (s == PRX_ON && !c->rx.want) || s == PRX_ENDED ||
+	bool on = s == PRX_ON && !c->rx.want;
+	bool again = left ? s != PRX_ON : on && more;
+	bool sure = on || s == PRX_ENDED ||
 		    (ld_rlx(&c->meet) != MEET_BOUND && s == PRX_RAW && !rx_more_to_come(c));
-
-	if (s == PRX_ON && conn_rx_far(c)) {	/* it is there when the CQ is looked at */
-		lock_drop(&c->rxl);
-		return engine_poll() > 0;
-	}
-	if (!sure)
+	bool settle = !again && !sure;
+	if (settle && !far)
 		conn_get(c);
 	lock_drop(&c->rxl);
-	if (sure)
-		return false;
-	bool again = rx_settle(c);
-	if (!again && !t->again)	/* a switch refused meanwhile leaves no other trace */
+	if (settle)
+		again = rx_settle(c);
+	if (settle && !again && !t->again)	/* a switch refused meanwhile leaves no other trace */
 		again = t->again = !sys_ioctl(fd, FIONREAD, &queued) && queued;
-	conn_put(c);
+	if (settle || far)
+		conn_put(c);
 	return again;
 }
 
@@ -492,22 +505,36 @@ static bool at_mark(const struct conn *c)
 	return !sys_ioctl(c->fd, SIOCATMARK, &at) && at;
 }
 
+static uint64_t ring_left(const struct conn *c)
+{
+	return slot_p_count(ld_acq(&c->rx_words->p)) - c->rx.C;
+}
+
+/* Is there more to come by the kernel behind `seen` bytes that it has? */
+static bool raw_left(const struct conn *c, size_t seen)
+{
+	uint64_t unmet = conn_far_unmet(c);
+
+	return unmet && seen ? c->rx.pos + seen < unmet : rx_more_to_come(c);
+}
+
 /*
  * A read that got a part of what it asked for ends where the stream goes from
  * the kernel to the ring or back.  On TCP it would have had what follows too,
  * which is there, or will be in a moment.  One that only looks cannot go on in
  * the ring: what is there then has to come by the kernel.  rxl held.
  */
-static bool rx_at_seam(const struct conn *c, const struct io *io)
+static bool rx_at_seam(const struct rx_call *t, const struct conn *c)
 {
 	if (!c->rx_words || c->rx.eof)
 		return false;
-	if (io->flags & MSG_PEEK)
-		return rx_behind(c) > 0 || (c->rx.state == PRX_RAW && rx_more_to_come(c) && !at_mark(c));
+	size_t seen = t->io->flags & MSG_PEEK ? (size_t)t->n : 0;
+
 	switch (c->rx.state) {
-	case PRX_ON: return slot_left(c->rx_words);
+	case PRX_ON: return conn_rx_left(c) || ring_left(c) > seen;
 	case PRX_READY: return conn_rx_coming(c);
-	case PRX_RAW: return rx_more_to_come(c) && !at_mark(c);
+	case PRX_NOTED: return seen && (rx_behind(c) || c->rx.pos + seen < conn_far_unmet(c));
+	case PRX_RAW: return (rx_behind(c) && seen) || (raw_left(c, seen) && !at_mark(c));
 	default: return false;
 	}
 }
@@ -526,18 +553,37 @@ static void rx_decline(struct conn *c)
 		rx_settle(c);
 }
 
-/* rxl held; dropped. */
-static void rx_over_seam(struct rx_call *t, struct conn *c)
+/* rxl held; dropped.  Return: true, there is more to be read, or looked at anew. */
+static bool rx_over_seam(struct rx_call *t, struct conn *c)
 {
-	t->seam = true;
+	uint64_t given = c->rx_given;
+
+	if (likely(!conn_rx_far(c)) && !rx_at_seam(t, c)) {
+		lock_drop(&c->rxl);
+		return false;
+	}
 	conn_get(c);
-	if (c->rx.state == PRX_ON)
+	rx_far_look(c);
+	bool seam = c->rx_given == given && rx_at_seam(t, c);
+	if (seam && conn_rx_left(c))
 		rx_pull(c);
 	lock_drop(&c->rxl);
-	rx_settle(c);			/* the switch is known here */
-	if (t->io->flags & MSG_PEEK)
-		rx_decline(c);
+	if (seam) {
+		t->seam = true;
+		t->given = given;
+		rx_settle(c);		/* the switch is known here */
+		if (t->io->flags & MSG_PEEK)
+			rx_decline(c);
+	}
 	conn_put(c);
+	return seam;
+}
+
+/* Its part is all that it gets: what is next does not follow it.  rxl held. */
+static bool rx_seam_cut(const struct rx_call *t, const struct conn *c)
+{
+	return t->seam && t->io->done && !(t->io->flags & MSG_WAITALL) &&
+	       (c != t->c || c->rx_given != t->given);
 }
 
 /* A child's, or closed meanwhile.  rxl held; dropped.  Return: true, the call is over with t->n. */
@@ -695,6 +741,10 @@ static ssize_t rx_loop(struct rx_call *t)
 				return t->n;
 			continue;
 		}
+		if (unlikely(rx_seam_cut(t, c))) {
+			lock_drop(&c->rxl);
+			return finish(io, 0);
+		}
 		rx_round(t, c);
 		if (t->n == -EAGAIN && !t->blocking && !t->cold) {
 			if (rx_look_again(t, c))
@@ -706,11 +756,10 @@ static ssize_t rx_loop(struct rx_call *t)
 				return finish(io, t->n);
 			continue;
 		}
-		bool seam = t->n > 0 && !t->cold && !t->seam &&
-			    (size_t)t->n < io->total - io->done && rx_at_seam(c, io);
-		if (unlikely(seam))
-			rx_over_seam(t, c);
-		else
+		bool part = t->n > 0 && !t->cold && (size_t)t->n < io->total - io->done &&
+			    !(t->seam && io->flags & MSG_PEEK);
+		bool seam = part && rx_over_seam(t, c);
+		if (!part)
 			lock_drop(&c->rxl);
 		if (t->cold)
 			return t->n;
@@ -727,11 +776,22 @@ static ssize_t rx_loop(struct rx_call *t)
 	}
 }
 
+/* far: may the kernel's own call have it?  A switch that waits in the CQ says no. */
+static void rx_msg_look(int fd)
+{
+	const struct conn *c = fdtab_conn(fd);
+
+	if (c && ld_rlx(&c->ever_bound) && conn_rx_far(c) && ld_rlx(&c->meet) == MEET_OVER)
+		engine_poll_all();
+}
+
 ssize_t rx_run(int fd, struct io *io)
 {
 	struct rx_call t = { .fd = fd, .io = io, .inq = -1 };
 
 	section_call();
+	if (unlikely(io->msg))
+		rx_msg_look(fd);
 	if (io_check(io) || (io->flags & RX_FLAGS_ASIDE) || rx_nothing(io)) {
 		if (io->flags & RX_FLAGS_ASIDE)
 			kin_first(fd, CONN_RX);
