@@ -204,7 +204,8 @@ static void settle(struct eset *s, int max)
 
 		if (max-- <= 0 || w.n == WANTS)
 			break;
-		if (unlikely(conn_rx_coming(e->conn) || ld_rlx(&e->conn->tx.state) == PTX_PUMP))
+		if (unlikely(conn_rx_coming(e->conn) || rx_more_to_come(e->conn) ||
+			     ld_rlx(&e->conn->tx.state) == PTX_PUMP))
 			want(&w, e->conn);
 	}
 	lock_drop(&ready_lock);
@@ -444,7 +445,10 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 	bool ask = deadline == 0;
 
 	for (;;) {
-		engine_poll();
+		if (deadline == 0)
+			engine_poll_all();	/* what another thread has in hand was there before */
+		else
+			engine_poll();
 		if (deadline == 0 && ld_rlx(&s->nready))
 			settle(s, max);
 		int n = ld_rlx(&s->nready) ? collect(s, ev, max) : 0;

@@ -270,12 +270,12 @@ static bool unsettled(const struct conn *c, bool sleeps)
 
 	if (s == PRX_READY || ld_rlx(&c->rx.drop))
 		return true;
-	if (sleeps || s != PRX_ON)
+	if (sleeps || (s != PRX_ON && s != PRX_RAW))
 		return false;
 	guard_enter();
-	bool left = conn_rx_left(c);
+	bool yes = s == PRX_ON ? conn_rx_left(c) : rx_more_to_come(c);
 	guard_exit();
-	return left;
+	return yes;
 }
 
 /*
@@ -361,7 +361,10 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 		};
 		int err = 0;
 
-		engine_poll();
+		if (deadline == 0)
+			engine_poll_all();	/* what another thread has in hand was there before */
+		else
+			engine_poll();
 		settle(fds, n, deadline != 0);
 		bool say = kernel_view(k, fds, n);
 		bool ready = any_ready(fds, n, sel);

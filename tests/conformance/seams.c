@@ -318,6 +318,58 @@ static void refused_shows(struct role *r)
 	conn_close(r);
 }
 
+/* ... to all who look without waiting, too: each of them is the first to look in its turn. */
+static void refused_seen(struct role *r)
+{
+	static __thread char buf[8192];
+	struct epoll_event ev = { .events = EPOLLIN };
+	int i, ep = -1;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 10, send(r->c, buf, 10, 0));
+	meet(r);
+	SERVER(r) {
+		int p[2];
+
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->s, &ev));
+		TRY(r, 10, readable_await(r->s, 10));
+		MUST(r, pipe(p));
+		TRY(r, 10, splice(r->s, NULL, p[1], NULL, 10, 0));
+		close(p[0]);
+		close(p[1]);
+	}
+	for (i = 0; i < 40; i++) {
+		meet(r);
+		CLIENT(r) {
+			TRY(r, 500, send(r->c, buf, 500, 0));
+			TRY(r, 3000, send(r->c, buf, 3000, 0));
+			drained_await(r->c);
+		}
+		meet(r);
+		SERVER(r) {
+			struct pollfd p = { .fd = r->s, .events = POLLIN };
+			int n = 0;
+
+			if (i % 5 == 0)
+				TRY(r, 1, poll(&p, 1, 0));
+			if (i % 5 == 1)
+				TRY(r, 1, epoll_wait(ep, &ev, 1, 0));
+			if (i % 5 == 2)
+				TRY(r, 3500, recv(r->s, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT));
+			if (i % 5 == 3) {
+				TRY(r, 0, ioctl(r->s, FIONREAD, &n));
+				TRY(r, 3500, n);
+			}
+			TRY(r, 3500, recv(r->s, buf, sizeof(buf), MSG_DONTWAIT));
+		}
+	}
+	SERVER(r)
+		MUST(r, close(ep));
+	conn_close(r);
+}
+
 /* An end that the program gave itself before there was a ring is not its peer's. */
 static void shut_rd_cold(struct role *r)
 {
@@ -680,6 +732,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-error-by-splice", error_by_splice, 0 },
 	{ "seam-recv-of-nothing", recv_of_nothing, 0 },
 	{ "seam-refused-shows", refused_shows, 0 },
+	{ "seam-refused-seen", refused_seen, 0 },
 	{ "seam-shut-rd-cold", shut_rd_cold, TOGETHER },
 	{ "seam-shut-both-over-sent", shut_both_over_sent, 0 },
 	{ "seam-reset-then-set", reset_then_set, 0 },
