@@ -180,7 +180,10 @@ static void not_restarted(struct role *r)
 	conn_close(r);
 }
 
-/* As much as goes in without a reader, down to the last byte. */
+/*
+ * As much as goes in without a reader, down to the last byte.  Where room for
+ * megabytes appears behind a single one, it is for large writes again.
+ */
 static long fill(int fd)
 {
 	static char buf[65536];
@@ -190,10 +193,12 @@ static long fill(int fd)
 	while (quiet < 15) {
 		long before = sent;
 
-		while ((k = send(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
-			sent += k;
-		while ((k = send(fd, buf, 1, MSG_DONTWAIT)) > 0)
-			sent += k;
+		do {
+			while ((k = send(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+				sent += k;
+			k = send(fd, buf, 1, MSG_DONTWAIT);
+			sent += k > 0;
+		} while (k > 0);
 		quiet = sent == before ? quiet + 1 : 0;
 		poll(NULL, 0, 20);
 	}
