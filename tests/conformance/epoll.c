@@ -125,6 +125,23 @@ static void edge_mod_rearms(struct role *r)
 	conn_close(r);
 }
 
+/* Nothing has happened since the edge was told.  (Where it is told again all the same: run.) */
+static void edge_out_once(struct role *r)
+{
+	int ep;
+
+	conn_open(r);
+	CLIENT(r) {
+		nonblock_set(r, r->c);
+		ep = set_new(r);
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLOUT | EPOLLET, 1));
+		set_expect(r, ep, EPOLLOUT, 1);
+		set_quiet(r, ep);
+		TRY(r, 0, close(ep));
+	}
+	conn_close(r);
+}
+
 /* OUT comes once after a full buffer has been drained. */
 static void edge_out(struct role *r)
 {
@@ -138,7 +155,6 @@ static void edge_out(struct role *r)
 		ep = set_new(r);
 		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLOUT | EPOLLET, 1));
 		set_expect(r, ep, EPOLLOUT, 1);
-		set_quiet(r, ep);
 		while ((n = send(r->c, out, sizeof(out), 0)) > 0)
 			taken += n;
 		tell(r, taken);
@@ -729,6 +745,7 @@ const struct conf_case epoll_cases[] = {
 	{ "epoll-edge", edge, WAIT_EPOLL },
 	{ "epoll-edge-mod", edge_mod_rearms, WAIT_EPOLL },
 	{ "epoll-edge-out", edge_out, WAIT_EPOLL },
+	{ "epoll-edge-out-once", edge_out_once, WAIT_EPOLL },
 	{ "epoll-oneshot", oneshot, WAIT_EPOLL },
 	{ "epoll-remove-and-add", remove_and_add, WAIT_EPOLL },
 	{ "epoll-errnos", errnos, WAIT_EPOLL },
