@@ -40,6 +40,7 @@
 #include "progress/engine.h"
 #include "progress/wait.h"
 #include "sock/act.h"
+#include "sock/back.h"
 #include "sock/bind.h"
 #include "sock/kin.h"
 

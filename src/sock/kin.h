@@ -5,7 +5,8 @@
  * After a fork the rings stay the parent's (the owner's).  A child's first use
  * of a connection that was on a ring, or on its way there, asks the owner to
  * take it back to the kernel; a child that only closes, executes or exits asks
- * nothing.  See kin.c for the reasoning.
+ * nothing.  See kin.c for the reasoning, way.c for the child, request.c for
+ * the owner's answers.
  */
 #ifndef SOCK_KIN_H
 #define SOCK_KIN_H
@@ -44,7 +45,7 @@ void kin_fork_parent(void);
 /* Background thread, before anything is bound: from now on strays can ask too. */
 void kin_start(void);
 /* Background thread, no lock held: something about c has changed that others may wait for. */
-void kin_look(struct conn *c);
+void kin_look(struct conn *c);	/* request.c */
 
 /* Are there children that may ask? */
 bool kin_any(void);
@@ -53,16 +54,9 @@ void kin_bye(void);
 /* ... and from now on nobody would answer (sandbox). */
 void kin_stop(void);
 
-/* Take both directions back to the kernel for good, without waiting.  No lock held. */
-void conn_ask_back(struct conn *c, enum reason why);
-/* Has the kernel all there is of these directions?  Both locks held. */
-bool conn_is_back(const struct conn *c, uint32_t bits);
-/* Nobody is to go on with this connection: reset it, for all.  A lock held. */
-void conn_abort(int fd);
+/* ------------------------------------------------- the child (way.c) -- */
 
-/* ------------------------------------------------------------ the child -- */
-
-/* First in the child: to whom its inherited conns are to turn. */
+/* kin.c.  First in the child: to whom its inherited conns are to turn. */
 void kin_fork_child(void);
 /* Is fd a way to an owner?  To be kept in the child. */
 bool kin_is_way(int fd);

@@ -8,6 +8,8 @@ libcore_la_SOURCES += \
 	src/sock/act.h \
 	src/sock/again.c \
 	src/sock/again.h \
+	src/sock/back.c \
+	src/sock/back.h \
 	src/sock/bind.c \
 	src/sock/bind.h \
 	src/sock/calls.c \
@@ -36,6 +38,8 @@ libcore_la_SOURCES += \
 	src/sock/io.h \
 	src/sock/kin.c \
 	src/sock/kin.h \
+	src/sock/kinmsg.c \
+	src/sock/kinmsg.h \
 	src/sock/last.c \
 	src/sock/last.h \
 	src/sock/msgs.c \
@@ -53,6 +57,8 @@ libcore_la_SOURCES += \
 	src/sock/proto_rx.h \
 	src/sock/proto_shm.h \
 	src/sock/proto_tx.c \
+	src/sock/request.c \
+	src/sock/request.h \
 	src/sock/rule.c \
 	src/sock/rule.h \
 	src/sock/rx.c \
@@ -65,6 +71,8 @@ libcore_la_SOURCES += \
 	src/sock/tx.c \
 	src/sock/unseen.c \
 	src/sock/unseen.h \
+	src/sock/way.c \
+	src/sock/way.h \
 	src/sock/window.c \
 	src/sock/window.h \
 	src/sock/work.c

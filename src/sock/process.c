@@ -24,6 +24,7 @@
 #include "base/sys.h"
 #include "progress/wait.h"
 #include "sock/act.h"
+#include "sock/back.h"
 #include "sock/bind.h"
 #include "sock/calls.h"
 #include "sock/fdtab.h"

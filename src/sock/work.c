@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "progress/bg.h"
 #include "sock/act.h"
+#include "sock/back.h"
 #include "sock/bind.h"
 #include "sock/far.h"
 #include "sock/heir.h"

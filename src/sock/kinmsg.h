@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * kinmsg.h - what a child and the owner of its connections say to each other
+ *
+ * Over the pair of sockets of their fork.  Nothing here blocks or locks.
+ */
+#ifndef SOCK_KINMSG_H
+#define SOCK_KINMSG_H
+
+#include <stdint.h>
+
+enum kin_type { KIN_ASK = 1, KIN_KEEP, KIN_SHUT, KIN_SET, KIN_BYE };
+enum kin_answer { KIN_NO, KIN_YES, KIN_FULL };
+
+struct kin_msg {
+	uint32_t type;
+	uint32_t id, gen;		/* of a conn */
+	uint32_t bits;
+	uint64_t set;			/* address of an epoll set, as a name */
+};
+
+/* fd: goes along, if not -1.  Return: 0 or -errno. */
+int kin_send(int to, const struct kin_msg *m, int fd);
+/* Return: 1; 0: nobody is there any more; -EAGAIN; -EPROTO.  *fd: what came along, or -1. */
+int kin_recv(int from, struct kin_msg *m, int *fd);
+/* Two connected sockets, private and close-on-exec.  Return: 0 or -errno. */
+int kin_pair(int sv[2]);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * request.c - see request.h
+ *
+ * No thread of the program is needed: the background thread answers.  It holds
+ * no lock while it waits, and it waits by timer.  The list of requests is its
+ * own; given() looks at a conn under both locks.
+ */
+#define _GNU_SOURCE
+#include "sock/request.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/privfd.h"
+#include "base/sys.h"
+#include "progress/bg.h"
+#include "sock/back.h"
+#include "sock/kin.h"
+
+#define ANSWER_MS	8000	/* the owner's patience, longer than the death of a link takes */
+#define FULL_MS		100	/* how long room in the kernel's buffer is waited for */
+#define LOOK_MS		1
+#define REQUESTS	64
+
+struct request {
+	struct list node;
+	struct conn *c;
+	uint32_t gen, bits;
+	int fd;
+	uint64_t full_ns, deadline_ns;
+};
+
+static struct list requests = LIST_INIT(requests);
+static struct list free_requests = LIST_INIT(free_requests);
+static struct bg_timer look_timer;
+
+static struct request *request_new(void)
+{
+	if (list_empty(&free_requests)) {
+		struct request *a = sys_map(REQUESTS * sizeof(*a), 0);
+
+		for (int i = 0; a && i < REQUESTS; i++)
+			list_push(&free_requests, &a[i].node);
+	}
+	if (list_empty(&free_requests))
+		return NULL;
+	struct list *n = free_requests.next;
+	list_del(n);
+	return list_entry(n, struct request, node);
+}
+
+void request_answer(int fd, enum kin_answer what)
+{
+	uint8_t byte = (uint8_t)what;
+
+	if (fd < 0)
+		return;
+	sys_sendto(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	privfd_close(fd);
+}
+
+/*
+ * Others read and write the kernel socket from now on, and our counts are no
+ * longer the kernel's.  With both ways back the conn is as before its first
+ * ring here too: every call is the kernel's own, which knows O_NONBLOCK as
+ * the others set it.  Both locks held.
+ */
+static void settle(struct conn *c)
+{
+	if (conn_is_back(c, CONN_RX) && c->rx.state == PRX_RAW)
+		st_rlx(&c->rx.left, 0);
+	if (conn_is_back(c, CONN_BOTH) && c->tx.state == PTX_RAW && c->rx.state == PRX_RAW &&
+	    !c->rx.eof && !owed_error(&c->owed) && !c->closing && c->meet == MEET_OVER)
+		st_rlx(&c->ever_bound, false);
+}
+
+static enum kin_answer given(struct request *a)
+{
+	struct conn *c = a->c;
+	enum kin_answer yes = KIN_YES;
+
+	lock_take(&c->rxl);
+	lock_take(&c->txl);
+	if (ld_rlx(&c->gen) == a->gen && c->fd >= 0) {
+		bool may = !c->closing || c->end_kin;
+
+		if (!may || !conn_is_back(c, a->bits & CONN_RX))
+			yes = KIN_NO;
+		else if (!conn_is_back(c, a->bits))
+			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
+		if (yes != KIN_NO)
+			settle(c);
+	}
+	conn_unlock_both(c);
+	return yes;
+}
+
+/* Return: true if the ask is over. */
+static bool request_look(struct request *a, uint64_t now)
+{
+	enum kin_answer yes = given(a);
+
+	if ((yes == KIN_NO && now < a->deadline_ns) || (yes == KIN_FULL && now < a->full_ns))
+		return false;
+	if (yes == KIN_NO)
+		log_error("a child's connection did not come back in time");
+	request_answer(a->fd, yes);
+	list_del(&a->node);
+	list_push(&free_requests, &a->node);
+	conn_put(a->c);
+	return true;
+}
+
+static void look_later(void)
+{
+	if (!list_empty(&requests))
+		bg_timer_set(&look_timer, clock_ns() + LOOK_MS * NS_PER_MS);
+}
+
+static void timer_fired(struct bg_timer *t)
+{
+	uint64_t now = clock_ns();
+
+	list_for_each_safe(n, &requests)
+		request_look(list_entry(n, struct request, node), now);
+	look_later();
+}
+
+void kin_look(struct conn *c)
+{
+	if (list_empty(&requests))
+		return;
+	list_for_each_safe(n, &requests)
+		if (list_entry(n, struct request, node)->c == c)
+			request_look(list_entry(n, struct request, node), 0);
+}
+
+void request_take(struct conn *c, const struct kin_msg *m, int fd)
+{
+	struct request *a = request_new();
+	uint64_t now = clock_ns();
+
+	if (!a) {
+		request_answer(fd, KIN_NO);
+		conn_put(c);
+		return;
+	}
+	log_debug("fd %d is wanted by a child, ways %u", c->fd, m->bits);
+	conn_ask_back(c, REASON_FORK);
+	*a = (struct request){ .c = c, .gen = m->gen, .bits = m->bits, .fd = fd,
+			   .full_ns = now + FULL_MS * NS_PER_MS,
+			   .deadline_ns = now + ANSWER_MS * NS_PER_MS };
+	list_push(&requests, &a->node);
+	if (!request_look(a, 0)) {
+		look_timer.fn = timer_fired;
+		look_later();
+	}
+}
+
+void request_forget_all(void)
+{
+	list_init(&requests);
+	list_init(&free_requests);
+	memset(&look_timer, 0, sizeof(look_timer));
+}

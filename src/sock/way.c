@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * way.c - in a child: the ways to those who own its inherited connections
+ *
+ * A way is the child's end of the pair of its fork; a process has one for each
+ * owner above it, and gives them to its own children.  The list of them is changed
+ * in the child of a fork only, where nobody else runs.  An owner that exits or
+ * executes hands all shared conns back and says KIN_BYE before it goes; a way
+ * that ends without one led to a process that was killed with rings attached:
+ * what was in them is lost to the child, and its connection is reset.
+ *
+ * Whoever asks holds no lock.
+ */
+#define _GNU_SOURCE
+#include "sock/way.h"
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/privfd.h"
+#include "base/sys.h"
+#include "sock/back.h"
+#include "sock/heir.h"
+#include "sock/kin.h"
+#include "sock/kinmsg.h"
+
+#define WAYS		16	/* owners above one process */
+#define ASK_MS		10000	/* the child's patience, longer than the owner's */
+#define PASS_MS		20000	/* ... before others get the socket */
+
+static int ways[WAYS];
+static uint32_t nways;
+static uint8_t way_here;		/* of conns that were this process's parent's; 0: none */
+
+bool way_room(void)
+{
+	return nways < WAYS;
+}
+
+void way_add(int way)
+{
+	way_here = 0;
+	if (way >= 0 && nways < WAYS) {
+		ways[nways++] = way;
+		way_here = (uint8_t)nways;
+	}
+}
+
+bool kin_is_way(int fd)
+{
+	for (uint32_t i = 0; i < nways; i++)
+		if (ways[i] == fd)
+			return true;
+	return false;
+}
+
+void kin_inherit(struct conn *c)
+{
+	bool open = c->meet != MEET_IDLE && c->meet != MEET_OVER;
+
+	if (c->kin_way || !c->established || !c->nfds)
+		return;
+	if (way_here && (open || c->ever_bound || c->meet == MEET_IDLE)) {
+		c->kin_way = way_here;
+		st_rlx(&c->kin, open || c->ever_bound ? CONN_BOTH : 0);
+	} else if (open) {
+		st_rlx(&c->kin, CONN_BOTH);	/* it attached while all went back: nobody to ask */
+	}
+}
+
+/* Nobody answers at this end any more.  Return: 0 if all is the kernel's, -ECONNRESET. */
+static int farewell(int way)
+{
+	struct kin_msg m;
+
+	for (int i = 0; i < 4; i++) {
+		/* looked at, not taken: others of us will want to know */
+		ssize_t n = sys_recvfrom(way, &m, sizeof(m), MSG_DONTWAIT | MSG_PEEK);
+
+		if (n == sizeof(m) && m.type == KIN_BYE)
+			return 0;
+		if (n == 0 || n == -EAGAIN)
+			break;
+	}
+	return -ECONNRESET;
+}
+
+static bool way_over(int way)
+{
+	struct pollfd p = { way, 0, 0 };
+	struct timespec zero = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &zero, NULL) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+/* Return: 0, -ETIMEDOUT, -EIO or -ENOBUFS the owner says so, -EPIPE no answer will come. */
+static int await(int fd, uint64_t end)
+{
+	for (;;) {
+		uint64_t now = clock_ns(), left = end > now ? end - now : 0;
+		struct pollfd p = { fd, POLLIN, 0 };
+		struct timespec ts = { (time_t)(left / NS_PER_S), (long)(left % NS_PER_S) };
+		uint8_t yes = KIN_NO;
+
+		if (!left)
+			return -ETIMEDOUT;
+		if (sys_ppoll(&p, 1, &ts, NULL) <= 0)
+			continue;
+		ssize_t n = sys_recvfrom(fd, &yes, 1, MSG_DONTWAIT);
+		if (n == 1)
+			return yes == KIN_YES ? 0 : yes == KIN_FULL ? -ENOBUFS : -EIO;
+		if (n != -EAGAIN && n != -EINTR)
+			return -EPIPE;
+	}
+}
+
+static int ask_once(int way, const struct kin_msg *m, uint64_t end)
+{
+	int sv[2];
+	int err = kin_pair(sv);
+
+	if (err)
+		return err;
+	err = kin_send(way, m, sv[1]);
+	privfd_close(sv[1]);
+	if (!err)
+		err = await(sv[0], end);
+	privfd_close(sv[0]);
+	return err;
+}
+
+/* Return: 0, -ENOBUFS, -ECONNRESET it is lost, -ETIMEDOUT the owner has not done it. */
+static int ask(int way, const struct kin_msg *m)
+{
+	uint64_t end = clock_ns() + ASK_MS * NS_PER_MS;
+
+	for (;;) {
+		int err = ask_once(way, m, end);
+
+		if (!err || err == -ENOBUFS)
+			return err;
+		if (way_over(way))
+			return farewell(way);
+		if (err == -ETIMEDOUT || err == -EIO || clock_ns() >= end)
+			return -ETIMEDOUT;
+		sys_nap(NS_PER_MS);		/* out of descriptors, here or there, or a full queue */
+	}
+}
+
+int kin_use(struct conn *c, uint32_t bits)
+{
+	uint32_t gen = ld_rlx(&c->gen);
+	int err = -ECONNRESET;
+
+	bits &= ld_rlx(&c->kin);
+	if (!bits)
+		return 0;
+	if (c->kin_way)
+		err = ask(ways[c->kin_way - 1],
+			  &(struct kin_msg){ .type = KIN_ASK, .id = c->id, .gen = gen,
+					     .bits = bits });
+	log_debug("fd %d asked for, ways %u: %d", c->fd, bits, err);
+	if (err == -ENOBUFS) {
+		and_acqrel(&c->kin, (uint8_t)~CONN_RX);
+		return -EAGAIN;
+	}
+	lock_take(&c->txl);
+	if (ld_rlx(&c->gen) == gen && err != -ETIMEDOUT) {
+		and_acqrel(&c->kin, err ? (uint8_t)0 : (uint8_t)~bits);
+		if (err)
+			conn_abort(c->fd);
+	}
+	lock_drop(&c->txl);
+	if (err)
+		count_reason(REASON_OWNER_GONE);
+	return err ? -ECONNRESET : 0;
+}
+
+int kin_use_fd(int fd, uint32_t bits)
+{
+	struct conn *c = conn_lock_rx(fd);
+
+	if (!c)
+		return 0;
+	conn_get(c);
+	lock_drop(&c->rxl);
+	int err = kin_use(c, bits);
+	conn_put(c);
+	return err;
+}
+
+int kin_pass(struct conn *c)
+{
+	uint64_t end = clock_ns() + PASS_MS * NS_PER_MS;
+	int err;
+
+	lock_take(&c->rxl);
+	lock_take(&c->txl);
+	heir_spoil(c);
+	conn_unlock_both(c);
+	do
+		err = kin_use(c, CONN_BOTH);
+	while (err == -EAGAIN && clock_ns() < end);
+	if (err == -EAGAIN) {		/* or what others write would come in between */
+		lock_take(&c->txl);
+		conn_abort(c->fd);
+		lock_drop(&c->txl);
+	}
+	if (!err && c->kin_way)
+		kin_send(ways[c->kin_way - 1],
+			 &(struct kin_msg){ .type = KIN_KEEP, .id = c->id,
+					     .gen = ld_rlx(&c->gen) }, -1);
+	return err;
+}
+
+void kin_shutdown(struct conn *c)
+{
+	if (c->kin_way)
+		kin_send(ways[c->kin_way - 1],
+			 &(struct kin_msg){ .type = KIN_SHUT, .id = c->id,
+					     .gen = ld_rlx(&c->gen) }, -1);
+}
+
+void kin_use_set(const void *set)
+{
+	for (uint32_t i = 0; i < nways; i++)
+		kin_send(ways[i], &(struct kin_msg){ .type = KIN_SET,
+						     .set = (uintptr_t)set }, -1);
+}
