@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * bind.c - from "warm" to "bound", in the background thread
- *
- * Longer than most: both sides of one exchange stand here, message by message.
- *
- * The side that called connect() starts: whose is the other end (sock_diag)?
- * Is there a link to the process we last met at that port?  Then BIND goes out
- * on it at once; else the names of the port are asked (meet/ask.c), a link is
- * made by two HELLOs over the Unix connection, and BIND follows.  One meeting
- * a port at a time; the others wait for it and then find its link.
+ * bind.c - BIND, and what answers it: the messages that make a binding
  *
  * BIND and BOUND prove both ends (doc/security.md): the user of the Unix
  * connection is the owner of the TCP socket, and an HMAC over the nonces, the
  * counts and the first cold bytes (pledge.h).  Only then may anybody switch.
  *
- * An end that is not on this host is asked for through rdma_cm (hosts.c), if the
- * device leads elsewhere; in the place of the user are the address from which
- * rdma_cm came, and 4 KiB of cold bytes or the key.
+ * warm.c says when a conn meets, meeting.c whom, listener.c how the other side is
+ * found, binding.c what a conn is once it is bound.
  *
- * All functions run in the background thread unless they say otherwise;
- * messages that arrive in other threads are queued (inbox).
+ * All functions run in the background thread, with no lock held, unless they say
+ * otherwise; messages that arrive in other threads are queued (inbox).
  */
 #define _GNU_SOURCE
 #include "sock/bind.h"
@@ -27,352 +18,26 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/config.h"
-#include "base/counters.h"
-#include "base/log.h"
-#include "base/privfd.h"
-#include "base/sys.h"
-#include "meet/answer.h"
-#include "progress/wait.h"
+#include "meet/proof.h"
 #include "sock/accepted.h"
-#include "sock/act.h"
 #include "sock/again.h"
-#include "sock/far.h"
-#include "sock/heir.h"
+#include "sock/binding.h"
 #include "sock/hello.h"
 #include "sock/hint.h"
 #include "sock/hosts.h"
 #include "sock/inbox.h"
 #include "sock/io.h"
 #include "sock/kin.h"
+#include "sock/listener.h"
+#include "sock/meeting.h"
 #include "sock/msgs.h"
+#include "sock/owner.h"
 #include "sock/pledge.h"
-#include "sock/process.h"
 #include "sock/show.h"
 #include "sock/unseen.h"
 #include "sock/window.h"
 
-#define WARM_CALLS	4u
-#define WARM_BYTES	(32u * 1024)
-#define EAGER_CALLS	1u
-#define HEIR_TIMES	16u		/* a link for one connection, not one of many, must pay */
-#define RETRY_MS	3
-#define RETRY_FAR_MS	20
-#define LIVES_MS	1000		/* a link that lived so long was a good one */
-#define MAX_TRIES	200
-#define GRANT_EVERY_US	200
-#define MATCH_MS	100
-/* tcpi_state */
-#define TCP_STATE_ESTABLISHED 1
-#define TCP_STATE_CLOSE	7
-#define TCP_STATE_CLOSE_WAIT 8
-
-static struct diag diag;
-static bool diag_opened;
-static struct answer answer;
-static bool answer_ready;
-
-/* who asked last, for the BIND that follows: /proc is not read twice for it */
-static struct matched {
-	struct meet_tuple tuple;
-	uint32_t uid;
-	uint64_t until_ns;
-} matched;
-
-bool bind_enabled(void)
-{
-	return config.enabled && config.attach != ATTACH_NEVER && !config.fault.mute_meeting &&
-	       config.rnic.choice != RNIC_NONE && !hello_forbidden();
-}
-
-/* Why engine_start() has failed. */
-static enum reason no_engine(int err)
-{
-	return hello_want(err) ? REASON_NO_MEMORY : REASON_NO_RNIC;
-}
-
-/* Start the background thread, where that is allowed. */
-static int begin(void)
-{
-	if (bg_running())
-		return 0;
-	if (!sandbox_allows()) {
-		hello_forbid(REASON_SANDBOX);
-		return -EPERM;
-	}
-	return bg_start();
-}
-
-static enum reason not_begun(void)
-{
-	return hello_forbidden() ? hello_forbidden() : REASON_NO_MEMORY;
-}
-
-/* --------------------------------------------------------- accepted conns -- */
-
-static uint16_t sockaddr_port(const struct sockaddr_storage *sa)
-{
-	if (sa->ss_family == AF_INET)
-		return ntohs(((const struct sockaddr_in *)sa)->sin_port);
-	if (sa->ss_family == AF_INET6)
-		return ntohs(((const struct sockaddr_in6 *)sa)->sin6_port);
-	return 0;
-}
-
-/* In accept(): later the program may have closed it, as FTP's servers do at once. */
-static bool listener_learn(struct conn *l)
-{
-	struct sockaddr_storage sa;
-	socklen_t len = sizeof(sa);
-
-	if (sys_getsockname(ld_rlx(&l->fd), (struct sockaddr *)&sa, &len))
-		return false;
-	st_rlx(&l->listen_family, sa.ss_family);
-	st_rlx(&l->listen_port, sockaddr_port(&sa));
-	return true;
-}
-
-/* Any thread. */
-void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage *peer)
-{
-	if (!bind_enabled() || !sockaddr_port(peer) || ld_rlx(&c->meet) == MEET_OVER)
-		return;
-	accepted_put(c, sockaddr_port(peer));
-	if (!ld_rlx(&l->listening) && !xchg_acqrel(&l->listening, true)) {
-		if (!listener_learn(l)) {
-			st_rlx(&l->listening, false);
-		} else if (begin() == 0) {
-			conn_todo(l, JOB_LISTEN);
-		} else {		/* the next accept() tries again */
-			st_rlx(&c->why, not_begun());
-			st_rlx(&l->listening, false);
-		}
-	}
-}
-
-/* ---------------------------------------------------------------- binding -- */
-
-static void meet_again(struct conn *c, uint32_t after_ms);
-static void unbind(struct conn *c, bool reset);
-
-static void set_meet(struct conn *c, enum conn_meet m)
-{
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
-	if (c->meet != MEET_OVER)
-		st_rlx(&c->meet, m);
-	conn_unlock_both(c);
-}
-
-void bind_give_up(struct conn *c, enum reason why)
-{
-	st_rlx(&c->meet, MEET_OVER);
-	st_rlx(&c->tx_granted, false);
-	st_rlx(&c->why, why);
-	show_why(c);
-	log_info("fd %d stays on kernel tcp: %s", c->fd, reason_name(why));
-}
-
-static void give_up(struct conn *c, enum reason why)
-{
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
-	bind_give_up(c, why);
-	conn_unlock_both(c);
-}
-
-/*
- * Nobody answered, or not now: the next try wants twice the traffic.  But who
- * asks at once may be faster than the program that accepts, whose names are
- * not there yet, and one that mostly reads little has no more traffic: once,
- * some time is enough.
- */
-static void meet_later(struct conn *c, enum reason why)
-{
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
-	if (c->meet != MEET_OVER) {
-		st_rlx(&c->why, why);
-		show_both(c);
-		st_rlx(&c->meet, MEET_IDLE);
-		c->hint_tried = 0;
-		st_rlx(&c->meet_calls, MAX(2 * c->tx_calls, WARM_CALLS));
-		st_rlx(&c->meet_bytes, MAX(2 * (c->tx.kc + c->rx.pos), (uint64_t)WARM_BYTES));
-	}
-	conn_unlock_both(c);
-	if (why == REASON_PEER_UNPROVEN && !c->asked_again) {
-		c->asked_again = true;
-		again_put(c);
-	}
-}
-
-static void meet_again(struct conn *c, uint32_t after_ms)
-{
-	if (++c->meet_tries > MAX_TRIES) {
-		meet_later(c, REASON_PEER_UNPROVEN);
-		return;
-	}
-	set_meet(c, MEET_QUEUED);
-	bind_timer_at(c, clock_ns() + after_ms * NS_PER_MS);
-}
-
-/* Is a BIND out that nobody has answered?  It may have been given up meanwhile. */
-static bool awaits(const struct conn *c)
-{
-	return c->link && !c->rx_words;
-}
-
-/* Forget the binding; poll_lock not held.  reset: the peer has a slot for us, which goes back. */
-static void unbind(struct conn *c, bool reset)
-{
-	lock_take(&engine.poll_lock);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
-	struct link *l = c->link;
-	if (l) {
-		if (c->meet != MEET_OVER)
-			st_rlx(&c->meet, MEET_IDLE);
-		st_rlx(&c->tx_granted, false);
-		st_rlx(&c->rx_granted, false);
-		c->peer_gone = false;
-		if (!c->closing)
-			conn_end_say(c, SLOT_END_LEFT);
-		unseen_forget(c);
-		window_forget(c);
-		if (1ull << c->rx_wlog > LINK_RING_FIRST)
-			link_slot_grown(l, c->slot);
-		c->link = NULL;
-		c->tx_ring = c->rx_ring = NULL;
-		st_rlx(&c->tx_words, NULL);
-		st_rlx(&c->rx_words, NULL);
-		show_both(c);
-		link_slot_done(l, c->slot, c->peer_slot, reset);
-	}
-	conn_unlock_both(c);
-	lock_drop(&engine.poll_lock);
-	if (l)
-		conn_put(c);
-}
-
-/* Are both directions out of the slot for good (link dead) or the conn over? */
-static bool releasable(struct conn *c)
-{
-	if (!c->link || awaits(c))
-		return false;
-	if (c->closing)
-		return c->fd < 0;
-	if (ld_rlx(&c->link->state) != LINK_DEAD)
-		return false;
-	if (c->tx.state != PTX_RAW && c->tx.state != PTX_QUIET)
-		return false;
-	if (c->rx.state == PRX_ENDED)
-		return !c->tx_stuck && c->rx.C == c->rx.Pb;
-	if (c->tx_stuck || c->rx.state != PRX_RAW || c->rx.drop || c->rx.left)
-		return false;
-	if (conn_rx_far(c))
-		return true;
-	uint8_t s = slot_state_of(ld_acq(&c->rx_words->state));
-	return s == SLOT_RAW || s == SLOT_BARRED;
-}
-
-/*
- * A link has died under c: meet again at once, for traffic goes on; slower
- * and slower where links do not live (a peer that kills what it is given).
- */
-static void meet_after_loss(struct conn *c)
-{
-	uint64_t now = clock_ns();
-
-	if (!c->active || ld_rlx(&c->closing) || ld_rlx(&c->meet) != MEET_IDLE)
-		return;
-	if (config.fault.kill_link || now - c->bind_ns > LIVES_MS * NS_PER_MS)
-		c->losses = 0;
-	uint32_t after_ms = c->losses ? 1u << MIN(c->losses, 12u) : 0;
-	c->losses++;
-	if (after_ms) {
-		meet_again(c, after_ms);
-	} else {
-		set_meet(c, MEET_QUEUED);
-		conn_todo(c, JOB_MEET);
-	}
-}
-
-/* ... or before it was one: who was to answer HELLO has let go of it. */
-static void meet_after_unborn(struct conn *c)
-{
-	set_meet(c, MEET_IDLE);
-	st_rlx(&c->why, REASON_LINK_LOST);
-	c->bind_ns = clock_ns();
-	meet_after_loss(c);
-}
-
-void bind_release_try(struct conn *c)
-{
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
-	bool dead = c->link && ld_rlx(&c->link->state) == LINK_DEAD;
-	bool reset = !awaits(c);
-	bool yes = (dead && awaits(c)) || releasable(c);
-	bool again = !yes && dead && !c->closing;
-	conn_unlock_both(c);
-	if (yes) {
-		c->release_wait_ns = 0;
-		unbind(c, reset);
-		if (dead)
-			meet_after_loss(c);
-	} else if (again) {
-		c->release_wait_ns = MIN(MAX(2 * c->release_wait_ns, NS_PER_MS), 64 * NS_PER_MS);
-		bind_timer_at(c, clock_ns() + c->release_wait_ns);
-	}
-}
-
-/* Both locks held: rings and protocol are ready on this slot. */
-static void bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_slot,
-		  uint64_t peer_nonce)
-{
-	uint64_t tx_bytes = link_peer_ring_size(l, slot), rx_bytes = link_ring_size(l, slot);
-	uint64_t tx_window = MIN((uint64_t)CONN_WINDOW_MIN, tx_bytes);
-	uint64_t rx_window = MIN((uint64_t)CONN_WINDOW_MIN, rx_bytes);
-	bool shared = engine.rnic->shared;
-	int state = conn_kernel_state(c);
-
-	c->link = l;
-	c->slot = slot;
-	c->peer_slot = peer_slot;
-	c->tx_ring_bytes = tx_bytes;
-	st_rlx(&c->tx_wlog, (uint8_t)__builtin_ctzll(tx_window));
-	c->rx_ring = link_ring(l, slot);
-	c->rx_words = link_slot_words(l, slot);
-	c->rx_ring_bytes = rx_bytes;
-	c->rx_wlog = (uint8_t)__builtin_ctzll(rx_window);
-	ptx_bind(&c->tx, l->id, shared, peer_nonce, tx_window);
-	prx_bind(&c->rx, l->id, shared, c->rec_nonce, shared ? rx_window : l->ring_bytes);
-	if (shared) {
-		c->tx_ring = link_peer_ring(l, peer_slot);
-		c->tx_words = link_peer_words(l, peer_slot);
-	} else {
-		conn_far_bound(c);
-	}
-	/* ours is out, or about to be: a shutdown() while cold tells first */
-	if (c->tx_fin_out ||
-	    (state && state != TCP_STATE_ESTABLISHED && state != TCP_STATE_CLOSE_WAIT))
-		conn_end_say(c, SLOT_END_FIN);
-	st_rlx(&c->meet, MEET_BOUND);
-	c->bind_answered = true;
-	c->meet_tries = 0;
-	c->hint_tried = 0;
-	st_rlx(&c->ever_bound, true);
-	fence_full();	/* pairs with ready_poll(): noted as plain, then ever_bound */
-	st_rlx(&c->why, REASON_CLOSED_FIRST);
-	show_both(c);
-	log_info("fd %d bound: link %u slot %u peer %u", c->fd, l->id, slot, peer_slot);
-}
-
-/*
- * BIND on an existing link.  Return: 0, -ENOSPC no slot, -ENOMEM, -ECANCELED the
- * program wants something else by now, other: no proof to give.
- */
-static int send_bind(struct conn *c, struct link *l)
+int bind_send(struct conn *c, struct link *l)
 {
 	struct wire_msg m = { .type = WIRE_BIND };
 	int err = -ENOSPC;
@@ -425,67 +90,6 @@ static void reply(struct link *l, const struct wire_msg *m, enum wire_type type,
 
 /* ----------------------------------------------------- the accepting side -- */
 
-/* An accepted conn that nobody could ask about. */
-static void unanswered(struct conn *c, void *why)
-{
-	lock_take(&c->rxl);
-	if (c->established && !c->active && c->meet == MEET_IDLE && c->why == REASON_NOT_WARM)
-		st_rlx(&c->why, *(enum reason *)why);
-	lock_drop(&c->rxl);
-}
-
-static int diag_find(const struct meet_tuple *t, struct diag_result *r)
-{
-	if (!diag_opened) {
-		diag_open(&diag);
-		diag_opened = true;
-	}
-	return diag_lookup(&diag, t, clock_ns(), r);
-}
-
-/* Return: 0; -EACCES; -EAGAIN: not to be told now. */
-static int owner_matches(const struct meet_tuple *t, uint32_t uid)
-{
-	struct diag_result r;
-	int err = diag_find(t, &r);
-
-	if (err == -EAGAIN && meet_tuple_equal(t, &matched.tuple) && uid == matched.uid &&
-	    clock_ns() < matched.until_ns)
-		return 0;
-	if (err == -EAGAIN)
-		return err;
-	if (err || r.uid != uid)
-		return -EACCES;
-	matched = (struct matched){ *t, uid, clock_ns() + MATCH_MS * NS_PER_MS };
-	return 0;
-}
-
-bool bind_peer_gone(struct conn *c)
-{
-	struct diag_result r;
-	int state = conn_kernel_state(c);
-
-	if (state == TCP_STATE_CLOSE)
-		return true;
-	/* a FIN may be stuck behind bytes that our program does not read */
-	if (!c->tuple_known || !diag_opened || c->elsewhere)
-		return false;
-	int err = diag_lookup(&diag, &c->tuple, clock_ns(), &r);
-	return err == -ENOENT || (!err && r.inode == 0);
-}
-
-/*
- * A child takes it for cold: not before that one is gone.  kin_lock and a lock
- * of c held.
- */
-static bool bind_held(struct conn *c)
-{
-	if (ld_rlx(&c->ever_bound) || !kin_shared(c))
-		return false;
-	st_rlx(&c->why, REASON_FORK);
-	return true;
-}
-
 /*
  * kin_lock, poll_lock and both locks held.  Return: 0 bound and m answers; -EAGAIN
  * later; -ENOMEM; -EACCES; -EPROTO: no honest peer says that.
@@ -523,7 +127,7 @@ static int accept_bind(struct conn *c, struct link *l, const struct wire_msg *m,
 	       (uint64_t[2]){ rec[0], c->rec_nonce }, m->a, m->b, answer_msg->bind.mac);
 	pledge_fill(answer_msg, c, slot);
 	link_slot_offer(l, slot, &answer_msg->bind);
-	bound(c, l, slot, m->bind.slot, m->bind.nonce);
+	conn_bound(c, l, slot, m->bind.slot, m->bind.nonce);
 	return 0;
 }
 
@@ -535,16 +139,6 @@ static int peer_matches(const struct link *l, const struct meet_tuple *t, const 
 	return l->peer_family == t->family &&
 	       memcmp(l->peer_addr, t->raddr, sizeof(t->raddr)) == 0 &&
 	       pledge_seen_enough(m->a + m->b) ? 0 : -EACCES;
-}
-
-/* Has nobody accepted it yet?  For who asks from another host, whose kernel cannot tell. */
-static bool still_queued(const struct meet_tuple *t)
-{
-	struct meet_tuple theirs;
-	struct diag_result r;
-
-	meet_tuple_swap(&theirs, t);
-	return !diag_find(&theirs, &r) && r.inode == 0;
 }
 
 static void on_bind(struct link *l, const struct wire_msg *m)
@@ -560,7 +154,7 @@ static void on_bind(struct link *l, const struct wire_msg *m)
 	meet_tuple_swap(&t, &theirs);
 	struct conn *c = accepted_find(&t);
 	if (!c) {
-		bool later = l->peer_family && still_queued(&t);
+		bool later = l->peer_family && owner_still_queued(&t);
 
 		reply(l, m, later ? WIRE_LATER : WIRE_NOT_MINE, REASON_NONE);
 		return;
@@ -591,264 +185,11 @@ static void on_bind(struct link *l, const struct wire_msg *m)
 	else
 		conn_warm(c);
 	if (err == -ENOMEM)
-		unanswered(c, &(enum reason){ REASON_NO_MEMORY });
+		listener_unanswered(c, &(enum reason){ REASON_NO_MEMORY });
 	conn_put(c);
-}
-
-void bind_not_met(const struct meet_tuple *t, enum reason why)
-{
-	struct conn *c = accepted_find(t);
-
-	if (!c)
-		return;
-	unanswered(c, &why);
-	conn_put(c);
-}
-
-static enum meet_verdict own(void *arg, const struct meet_asker *who, enum reason *why)
-{
-	struct conn *c = accepted_find(&who->tuple);
-
-	if (!c)
-		return MEET_NOT_MINE;
-	int err = who->cred_proves ? owner_matches(&who->tuple, who->cred.uid) : -EACCES;
-	if (err == -EACCES) {
-		*why = REASON_PEER_UNPROVEN;
-		unanswered(c, &(enum reason){ who->cred_proves ? *why : REASON_OWNER_UNKNOWN });
-	}
-	conn_put(c);
-	return !err ? MEET_MINE : err == -EAGAIN ? MEET_LATER : MEET_REFUSED;
-}
-
-/* The same for who asks from another host. */
-static enum meet_verdict own_far(const struct meet_tuple *t, enum reason *why)
-{
-	struct conn *c = accepted_find(t);
-
-	if (c) {
-		bool over = ld_rlx(&c->meet) == MEET_OVER;
-
-		*why = ld_rlx(&c->why);
-		conn_put(c);
-		return over ? MEET_REFUSED : MEET_MINE;
-	}
-	return still_queued(t) ? MEET_LATER : MEET_NOT_MINE;
-}
-
-static bool port_wanted(const void *ports, uint16_t port)
-{
-	return ports_have(ports, port);
-}
-
-/* Be found at a port; those at which nobody listens any more make room. */
-static int port_listen(int family, uint16_t port)
-{
-	static struct ports ports;
-	int err = answer_listen(&answer, family, port);
-
-	if (err != -ENOSPC)
-		return err;
-	accepted_ports(&ports);
-	return answer_thin(&answer, port_wanted, &ports) ?
-	       answer_listen(&answer, family, port) : err;
-}
-
-void bind_listen(struct conn *l)
-{
-	uint16_t port = ld_rlx(&l->listen_port);
-
-	int none = engine_start(&link_sink);
-	if (none) {
-		conn_for_each(unanswered, &(enum reason){ no_engine(none) });
-		st_rlx(&l->listening, false);	/* the next accept() tries again */
-	}
-	if (!engine_up())
-		return;
-	kin_start();
-	if (!answer_ready) {
-		answer_init(&answer, hello_loop(),
-			    &(struct answer_ops){ .own = own, .mine = hello_as_owner },
-			    hello_instance());
-		hello_set_answer(&answer);
-		answer_ready = true;
-	}
-	int err = port_listen(AF_INET, port);
-	if (!err && ld_rlx(&l->listen_family) == AF_INET6)
-		err = port_listen(AF_INET6, port);
-	if (meet_forbidden(err))
-		hello_forbid(REASON_SANDBOX);
-	if (err) {
-		enum reason why = meet_forbidden(err) ? REASON_SANDBOX : REASON_NO_MEMORY;
-
-		conn_for_each(unanswered, &why);
-		if (hello_want(err))	/* the next accept() tries again */
-			st_rlx(&l->listening, false);
-	}
-	log_debug("names of port %u: %d", port, err);
-	hosts_listen(AF_INET, port, own_far);
-	if (ld_rlx(&l->listen_family) == AF_INET6)
-		hosts_listen(AF_INET6, port, own_far);
 }
 
 /* ---------------------------------------------------- the connecting side -- */
-
-static void met(struct conn *c, struct link *l, enum reason why);
-
-/* A link to that process, if it may be the owner of c's other end. */
-static struct link *known(const struct conn *c, uint64_t instance)
-{
-	lock_take(&engine.poll_lock);
-	struct link *l = c->elsewhere ?
-		link_by_host(instance, c->tuple.family, c->tuple.raddr) :
-		link_by_instance(instance, c->peer_uid);
-	lock_drop(&engine.poll_lock);
-	return l;
-}
-
-/* BIND on a link to somebody met at this port before; else ask whose c is. */
-static void try_known(struct conn *c)
-{
-	uint64_t inst;
-
-	c->bind_asked = false;
-	while ((inst = hint_next(c)) != 0) {
-		struct link *l = known(c, inst);
-		int err = l ? send_bind(c, l) : -ENOSPC;
-
-		if (err == -ENOMEM)	/* and another link would want more of it */
-			meet_later(c, REASON_NO_MEMORY);
-		if (!err || err == -ENOMEM)
-			return;
-	}
-	set_meet(c, MEET_ASKING);
-	if (ld_rlx(&c->meet) == MEET_OVER)
-		return;
-	if (c->elsewhere)
-		hosts_ask(c, met);
-	else
-		hello_ask(c, c->peer_uid, met);
-}
-
-/* Have enough cold bytes passed?  If not, they are waited for. */
-static bool await_bytes(struct conn *c)
-{
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
-	bool enough = pledge_seen_enough(c->tx.kc + c->rx.pos);
-	if (!enough && c->meet != MEET_OVER) {
-		st_rlx(&c->meet_calls, UINT32_MAX);
-		st_rlx(&c->meet_bytes, (uint64_t)PREFIX_BYTES);
-		st_rlx(&c->meet, MEET_IDLE);
-	}
-	conn_unlock_both(c);
-	return enough;
-}
-
-/* Has the kernel heard of an end? */
-static bool ended(struct conn *c)
-{
-	lock_take(&c->rxl);
-	bool yes = c->fd < 0 || conn_kernel_state(c) > 1;	/* ESTABLISHED; 0: not known */
-	lock_drop(&c->rxl);
-	return yes;
-}
-
-void bind_let_go(struct conn *c)
-{
-	unbind(c, false);	/* the link is dead */
-}
-
-void bind_shut(void)
-{
-	hello_shut();
-	hosts_shut();
-	if (answer_ready)
-		answer_fini(&answer);
-	if (diag_opened)
-		diag_close(&diag);
-}
-
-/* The other end is not here. */
-static void meet_elsewhere(struct conn *c)
-{
-	if (ended(c)) {
-		give_up(c, REASON_CLOSED_FIRST);
-	} else if (!engine.rnic->hardware) {
-		give_up(c, REASON_OTHER_NETNS_OR_NAT);
-	} else if (await_bytes(c)) {
-		c->elsewhere = true;
-		try_known(c);
-	}
-}
-
-void bind_meet(struct conn *c)
-{
-	struct diag_result r = { 0 };
-
-	kin_start();
-	lock_take(&kin_lock);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
-	bool go = (c->meet == MEET_IDLE || c->meet == MEET_QUEUED) && c->established &&
-		  !c->closing && !c->link;
-	bool held = go && bind_held(c);
-	int err = go ? conn_tuple_learn(c) : 0;
-	if (go && !held)
-		st_rlx(&c->meet, MEET_QUEUED);
-	conn_unlock_both(c);
-	lock_drop(&kin_lock);
-	if (held)
-		meet_later(c, REASON_FORK);
-	if (!go || held)
-		return;
-	int none = err ? 0 : engine_start(&link_sink);
-	if (none) {
-		give_up(c, no_engine(none));
-		return;
-	}
-	if (err) {
-		give_up(c, REASON_CLOSED_FIRST);
-		return;
-	}
-	err = diag_find(&c->tuple, &r);
-	if (err == -ENOENT) {
-		meet_elsewhere(c);
-	} else if (err == -EAGAIN || (!err && r.inode == 0)) {
-		meet_again(c, RETRY_MS);
-	} else if (err || !meet_uid_proves(r.uid)) {
-		give_up(c, REASON_OWNER_UNKNOWN);
-	} else {
-		c->peer_uid = r.uid;
-		try_known(c);
-	}
-}
-
-/* hello.c: the link to the owner, or why there is none. */
-static void met(struct conn *c, struct link *l, enum reason why)
-{
-	if (!l) {
-		if (why == REASON_NONE)
-			meet_again(c, c->elsewhere ? RETRY_FAR_MS : RETRY_MS);
-		else if (why == REASON_LINK_LOST)
-			meet_after_unborn(c);
-		else if (why == REASON_SANDBOX || why == REASON_NO_MEMORY)
-			give_up(c, why);
-		else
-			meet_later(c, why);
-		return;
-	}
-	hint_set(&c->tuple, l->peer_instance);
-	c->bind_asked = true;
-	int err = send_bind(c, l);
-	if (err == -ENOSPC) {
-		st_rlx(&c->why, REASON_NO_MEMORY);
-		meet_again(c, 100);
-	} else if (err == -ENOMEM) {
-		meet_later(c, REASON_NO_MEMORY);
-	} else if (err && err != -ECANCELED) {
-		give_up(c, REASON_PEER_UNPROVEN);
-	}
-}
 
 /* Both locks and poll_lock held: is m the true answer to our BIND?  -ENOMEM: it is. */
 static int check_bound(struct conn *c, struct link *l, const struct wire_msg *m)
@@ -870,12 +211,12 @@ static void on_bound(struct link *l, struct conn *c, const struct wire_msg *m)
 	lock_take(&c->rxl);
 	lock_take(&c->txl);
 	/* one that is bound already, perhaps on its ring, loses nothing by a second BOUND */
-	int err = c->link == l && awaits(c) ? check_bound(c, l, m) : -ESTALE;
+	int err = c->link == l && conn_awaits_bound(c) ? check_bound(c, l, m) : -ESTALE;
 	bool late = !err && c->meet != MEET_BINDING;
 	if (err != -ESTALE)
 		c->peer_slot = m->bind.slot;
 	if (!err && !late) {
-		bound(c, l, c->slot, m->bind.slot, m->bind.nonce);
+		conn_bound(c, l, c->slot, m->bind.slot, m->bind.nonce);
 		conn_watcher->bound(c);
 	}
 	conn_unlock_both(c);
@@ -883,30 +224,30 @@ static void on_bound(struct link *l, struct conn *c, const struct wire_msg *m)
 	if (!err && !late)
 		conn_warm(c);
 	else if (err != -ESTALE)
-		unbind(c, true);
+		conn_unbind(c, true);
 	if (err == -ENOMEM)
-		meet_later(c, REASON_NO_MEMORY);
+		meeting_later(c, REASON_NO_MEMORY);
 	else if (err && err != -ESTALE)
-		give_up(c, REASON_PEER_UNPROVEN);
+		meeting_give_up(c, REASON_PEER_UNPROVEN);
 }
 
 static void on_not_bound(struct link *l, struct conn *c, const struct wire_msg *m)
 {
-	if (c->link != l || !awaits(c) || m->bind.challenge != c->challenge)
+	if (c->link != l || !conn_awaits_bound(c) || m->bind.challenge != c->challenge)
 		return;
 	bool over = ld_rlx(&c->meet) != MEET_BINDING;
-	unbind(c, false);
+	conn_unbind(c, false);
 	if (over)
 		return;
 	if (m->type == WIRE_LATER && m->reason == REASON_NO_MEMORY) {
-		meet_later(c, REASON_NO_MEMORY);
+		meeting_later(c, REASON_NO_MEMORY);
 	} else if (m->type == WIRE_LATER) {
 		c->hint_tried = 0;
-		meet_again(c, c->elsewhere ? RETRY_FAR_MS : RETRY_MS);
+		meeting_again(c, c->elsewhere ? RETRY_FAR_MS : RETRY_MS);
 	} else if (!c->bind_asked) {
-		try_known(c);
+		meeting_try_known(c);
 	} else {
-		meet_later(c, REASON_PEER_UNPROVEN);
+		meeting_later(c, REASON_PEER_UNPROVEN);
 	}
 }
 
@@ -952,52 +293,7 @@ void bind_inbox(struct link *l, struct conn *c, const struct wire_msg *m)
 		link_kill(l);
 }
 
-/* Any thread, a lock of c held (or none, in the background). */
-void conn_warm(struct conn *c)
-{
-	if (ld_rlx(&c->meet) == MEET_BOUND) {
-		uint64_t now = clock_ticks();
-
-		/* a hint: grant() looks again, under rxl */
-		if (!ld_rlx(&c->rx_granted) && ld_rlx(&c->rx_read) &&
-		    ld_rlx(&c->rx_inside) == 0 && now >= ld_rlx(&c->grant_ticks)) {
-			st_rlx(&c->grant_ticks, now + GRANT_EVERY_US * clock_ticks_per_us);
-			conn_todo(c, JOB_GRANT);
-		}
-		return;
-	}
-	bool heir = ld_rlx(&c->inherited);
-
-	if (heir ? !heir_alone(c) : ld_rlx(&c->meet) != MEET_IDLE || !ld_rlx(&c->active) || c->link)
-		return;
-	if (!ld_rlx(&c->established))
-		return;
-	if (!bind_enabled()) {
-		st_rlx(&c->meet, MEET_OVER);
-		st_rlx(&c->why, hello_forbidden() ? hello_forbidden() : REASON_CONFIG);
-		show_why(c);
-		return;
-	}
-	uint32_t calls = ld_rlx(&c->tx_calls), least = ld_rlx(&c->meet_calls);
-	uint64_t bytes = ld_rlx(&c->tx.kc) + ld_rlx(&c->rx.pos), least_bytes = ld_rlx(&c->meet_bytes);
-	uint32_t times = heir ? HEIR_TIMES : 1;
-	bool warm;
-	if (unlikely(config.fault.hurry))
-		warm = true;
-	else if (config.attach == ATTACH_EAGER || ld_rlx(&c->asked))
-		warm = calls >= MAX(least, EAGER_CALLS) || bytes >= MAX(least_bytes, (uint64_t)1);
-	else if (config.attach == ATTACH_AUTO)
-		warm = calls >= MAX(least, times * WARM_CALLS) ||
-		       bytes >= MAX(least_bytes, (uint64_t)times * WARM_BYTES);
-	else
-		warm = bytes >= MAX(least_bytes, (uint64_t)config.attach);
-	if (!warm)
-		return;
-	if (begin() == 0)
-		conn_todo(c, heir ? JOB_HEIR : JOB_MEET);
-	else
-		bind_give_up(c, not_begun());
-}
+/* ------------------------------------------------------- start and end -- */
 
 void bind_start(void)
 {
@@ -1008,6 +304,14 @@ void bind_start(void)
 	pledge_start();
 }
 
+void bind_shut(void)
+{
+	hello_shut();
+	hosts_shut();
+	listener_shut();
+	owner_shut();
+}
+
 void bind_forget_all(void)
 {
 	unseen_forget_all();
@@ -1016,9 +320,8 @@ void bind_forget_all(void)
 	inbox_start(handle);
 	hint_forget_all();
 	again_forget_all();
-	diag_opened = false;
-	answer_ready = false;
-	memset(&answer, 0, sizeof(answer));
+	owner_forget();
+	listener_forget_all();
 	hosts_forget();
 	hello_forget();
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* bind.h - meeting, binding and everything else a conn needs from the background thread */
+/*
+ * bind.h - meeting, binding and everything else a conn needs from the background thread
+ *
+ * In bind.c, where no other file is named.
+ */
 #ifndef SOCK_BIND_H
 #define SOCK_BIND_H
 
@@ -9,18 +13,26 @@
 void bind_start(void);
 void bind_conn_init(struct conn *c);	/* work.c */
 
-/* May connections of this process ever attach? */
+/* warm.c.  May connections of this process ever attach? */
 bool bind_enabled(void);
 
-/* A conn came out of accept() on listener l; peer as accept() told.  Of conn locks only c's. */
+/* listener.c.  A conn came out of accept() on listener l; peer as accept() told.  Any thread; of
+ * conn locks only c's. */
 void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage *peer);
 
 /* What conn_todo() asks for.  Background thread, no lock held. */
-void bind_listen(struct conn *l);	/* be found at the port of listener l */
-void bind_meet(struct conn *c);		/* the peer's process, and BIND */
+void bind_listen(struct conn *l);	/* listener.c: be found at the port of listener l */
+void bind_meet(struct conn *c);		/* meeting.c: the peer's process, and BIND */
 void conn_grant(struct conn *c);	/* grant.c: if the evidence is there */
 
-/* Never attach this conn again.  A lock held. */
+/*
+ * BIND on an existing link; background thread, no lock held.  Return: 0, -ENOSPC
+ * no slot, -ENOMEM, -ECANCELED the program wants something else by now, other:
+ * no proof to give.
+ */
+int bind_send(struct conn *c, struct link *l);
+
+/* meeting.c.  Never attach this conn again.  A lock held. */
 void bind_give_up(struct conn *c, enum reason why);
 
 /* Back to the kernel for good, both ways, without waiting for it.  No conn lock held. */
@@ -28,21 +40,21 @@ void sock_keep_on_kernel(struct conn *c, enum reason why);
 /* Wait until what it has received is with the kernel again; c held.  Not in the background thread. */
 void sock_back_until(struct conn *c, uint64_t deadline_ns);
 
-/* The slot is no longer needed: release it as soon as both directions are out of it.
+/* binding.c.  The slot is no longer needed: release it as soon as both directions are out of it.
  * Background thread, no lock held. */
 void bind_release_try(struct conn *c);
 
 /*
- * Has the peer's program let go of its socket?  Only asked when the link is
+ * owner.c.  Has the peer's program let go of its socket?  Only asked when the link is
  * gone: a RESUME record to nobody would earn a RST that TCP would not have
  * given.  Background thread, both locks held.
  */
 bool bind_peer_gone(struct conn *c);
 
-/* Somebody came for the accepted conn t, and there was no link for him: why. */
+/* listener.c.  Somebody came for the accepted conn t, and there was no link for him: why. */
 void bind_not_met(const struct meet_tuple *t, enum reason why);
 
-/* c is the kernel's both ways: forget the binding.  Background thread, no lock held. */
+/* binding.c.  c is the kernel's both ways: forget the binding.  Background thread, no lock held. */
 void bind_let_go(struct conn *c);
 
 /* Give up all names.  Background thread. */

@@ -25,7 +25,7 @@
  *
  * The child's picture of the conn is that of the fork.  What the parent reads
  * or writes after it makes the counts differ, so nothing attaches (evidence,
- * bind.c); an option that it sets spoils the will.  Sets of epoll stay shared
+ * grant.c); an option that it sets spoils the will.  Sets of epoll stay shared
  * after the close: a conn in one has no heir.
  *
  * A will is unmapped with the last conn that it is for, on each side for

@@ -98,7 +98,8 @@ void rx_spliced(int fd, size_t n);
 /* rx.c: look at how far the peer has filled our ring; rxl held.  false: it told nonsense. */
 bool rx_look(struct conn *c);
 
-/* Is this bind worth a try, or the peer's GRANT?  Cheap; a lock of c held. */
+/* warm.c: is a meeting worth a try, or GRANT?  Cheap.  Any thread, a lock of c held
+ * (or none, in the background). */
 void conn_warm(struct conn *c);
 
 #endif

@@ -12,6 +12,8 @@ libcore_la_SOURCES += \
 	src/sock/back.h \
 	src/sock/bind.c \
 	src/sock/bind.h \
+	src/sock/binding.c \
+	src/sock/binding.h \
 	src/sock/calls.c \
 	src/sock/calls.h \
 	src/sock/conn.c \
@@ -42,9 +44,15 @@ libcore_la_SOURCES += \
 	src/sock/kinmsg.h \
 	src/sock/last.c \
 	src/sock/last.h \
+	src/sock/listener.c \
+	src/sock/listener.h \
+	src/sock/meeting.c \
+	src/sock/meeting.h \
 	src/sock/msgs.c \
 	src/sock/msgs.h \
 	src/sock/owed.h \
+	src/sock/owner.c \
+	src/sock/owner.h \
 	src/sock/pledge.c \
 	src/sock/pledge.h \
 	src/sock/process.c \
@@ -71,6 +79,8 @@ libcore_la_SOURCES += \
 	src/sock/tx.c \
 	src/sock/unseen.c \
 	src/sock/unseen.h \
+	src/sock/warm.c \
+	src/sock/warm.h \
 	src/sock/way.c \
 	src/sock/way.h \
 	src/sock/window.c \
