@@ -492,7 +492,7 @@ static void set_inherited(struct role *r)
 	}
 	for (i = 0; i < 4; i++) {
 		CLIENT(r) {
-			TRY(r, 1, write(r->c, "0123" + i, 1));
+			TRY(r, 1, write(r->c, &"0123"[i], 1));
 			TRY(r, 1, read(r->c, in, 4));
 		}
 		SERVER(r) {
