@@ -12,13 +12,9 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "link/inner.h"
 
 static uint64_t grown;			/* bytes of rings that were asked for later, both ways */
-
-static const struct rnic_ops *ops(void)
-{
-	return engine.rnic->ops;
-}
 
 /* ---------------------------------------------------------------- memory -- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* inner.h - what link.c, death.c, send.c and recv.c ask of each other (private to src/link) */
+/* inner.h - what the files of a link ask of each other (private to src/link) */
 #ifndef LINK_INNER_H
 #define LINK_INNER_H
 

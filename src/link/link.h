@@ -155,7 +155,7 @@ int link_guard(struct link *l, int unix_fd);
 int link_export(struct link *l, struct link_hello *h, struct rnic_params *out);
 /* The same for a peer on another host, reached through rdma_cm. */
 int link_export_cm(struct link *l, struct link_hello *h, uint8_t rnic[RNIC_CM_BYTES]);
-/* The peer's; takes over the descriptors in p.  0 or -errno (then link_free). */
+/* The peer's; takes over the descriptors in p.  0 or -errno (then link_discard). */
 int link_connect(struct link *l, const struct link_hello *h, const struct rnic_params *p,
 		 int unix_fd);
 /* Only for a link that never came up. */
@@ -164,7 +164,7 @@ void link_discard(struct link *l);
 void link_hold(struct link *l);
 void link_drop(struct link *l);
 
-/* Break it: any context but under post_lock.  The rest follows in the background. */
+/* Break it.  Any thread, whatever it holds.  The rest follows in the background. */
 void link_kill(struct link *l);
 
 /*
