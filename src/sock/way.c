@@ -189,6 +189,15 @@ int kin_use_fd(int fd, uint32_t bits)
 	return err;
 }
 
+/* What needs no answer. */
+static void tell(const struct conn *c, enum kin_type type)
+{
+	const struct kin_msg m = { .type = type, .id = c->id, .gen = ld_rlx(&c->gen) };
+
+	if (c->kin_way)
+		kin_send(ways[c->kin_way - 1], &m, -1);
+}
+
 int kin_pass(struct conn *c)
 {
 	uint64_t end = clock_ns() + PASS_MS * NS_PER_MS;
@@ -206,19 +215,14 @@ int kin_pass(struct conn *c)
 		conn_abort(c->fd);
 		lock_drop(&c->txl);
 	}
-	if (!err && c->kin_way)
-		kin_send(ways[c->kin_way - 1],
-			 &(struct kin_msg){ .type = KIN_KEEP, .id = c->id,
-					     .gen = ld_rlx(&c->gen) }, -1);
+	if (!err)
+		tell(c, KIN_KEEP);
 	return err;
 }
 
 void kin_shutdown(struct conn *c)
 {
-	if (c->kin_way)
-		kin_send(ways[c->kin_way - 1],
-			 &(struct kin_msg){ .type = KIN_SHUT, .id = c->id,
-					     .gen = ld_rlx(&c->gen) }, -1);
+	tell(c, KIN_SHUT);
 }
 
 void kin_use_set(const void *set)
