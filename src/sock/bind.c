@@ -243,7 +243,7 @@ static void on_not_bound(struct link *l, struct conn *c, const struct wire_msg *
 		meeting_later(c, REASON_NO_MEMORY);
 	} else if (m->type == WIRE_LATER) {
 		c->hint_tried = 0;
-		meeting_again(c, c->elsewhere ? RETRY_FAR_MS : RETRY_MS);
+		meeting_soon(c);
 	} else if (!c->bind_asked) {
 		meeting_try_known(c);
 	} else {

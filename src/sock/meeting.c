@@ -36,6 +36,8 @@
 #include "sock/show.h"
 #include "sock/warm.h"
 
+#define RETRY_MS	3
+#define RETRY_FAR_MS	20
 #define LIVES_MS	1000		/* a link that lived so long was a good one */
 #define MAX_TRIES	200
 
@@ -92,7 +94,7 @@ void meeting_later(struct conn *c, enum reason why)
 	}
 }
 
-void meeting_again(struct conn *c, uint32_t after_ms)
+static void meet_again(struct conn *c, uint32_t after_ms)
 {
 	if (++c->meet_tries > MAX_TRIES) {
 		meeting_later(c, REASON_PEER_UNPROVEN);
@@ -100,6 +102,11 @@ void meeting_again(struct conn *c, uint32_t after_ms)
 	}
 	set_meet(c, MEET_QUEUED);
 	bind_timer_at(c, clock_ns() + after_ms * NS_PER_MS);
+}
+
+void meeting_soon(struct conn *c)
+{
+	meet_again(c, c->elsewhere ? RETRY_FAR_MS : RETRY_MS);
 }
 
 /*
@@ -117,7 +124,7 @@ void meeting_after_loss(struct conn *c)
 	uint32_t after_ms = c->losses ? 1u << MIN(c->losses, 12u) : 0;
 	c->losses++;
 	if (after_ms) {
-		meeting_again(c, after_ms);
+		meet_again(c, after_ms);
 	} else {
 		set_meet(c, MEET_QUEUED);
 		conn_todo(c, JOB_MEET);
@@ -241,7 +248,7 @@ void bind_meet(struct conn *c)
 	if (err == -ENOENT) {
 		meet_elsewhere(c);
 	} else if (err == -EAGAIN || (!err && r.inode == 0)) {
-		meeting_again(c, RETRY_MS);
+		meet_again(c, RETRY_MS);
 	} else if (err || !meet_uid_proves(r.uid)) {
 		meeting_give_up(c, REASON_OWNER_UNKNOWN);
 	} else {
@@ -255,7 +262,7 @@ static void met(struct conn *c, struct link *l, enum reason why)
 {
 	if (!l) {
 		if (why == REASON_NONE)
-			meeting_again(c, c->elsewhere ? RETRY_FAR_MS : RETRY_MS);
+			meeting_soon(c);
 		else if (why == REASON_LINK_LOST)
 			meet_after_unborn(c);
 		else if (why == REASON_SANDBOX || why == REASON_NO_MEMORY)
@@ -269,7 +276,7 @@ static void met(struct conn *c, struct link *l, enum reason why)
 	int err = bind_send(c, l);
 	if (err == -ENOSPC) {
 		st_rlx(&c->why, REASON_NO_MEMORY);
-		meeting_again(c, 100);
+		meet_again(c, 100);
 	} else if (err == -ENOMEM) {
 		meeting_later(c, REASON_NO_MEMORY);
 	} else if (err && err != -ECANCELED) {

@@ -5,15 +5,12 @@
 
 #include "sock/conn.h"
 
-#define RETRY_MS	3
-#define RETRY_FAR_MS	20
-
 /* Never attach this conn again. */
 void meeting_give_up(struct conn *c, enum reason why);
 /* With twice the traffic that it has had. */
 void meeting_later(struct conn *c, enum reason why);
-/* After some time; too many times: as meeting_later(). */
-void meeting_again(struct conn *c, uint32_t after_ms);
+/* As soon as the other side may know more; too many times: as meeting_later(). */
+void meeting_soon(struct conn *c);
 /* The link under it has died. */
 void meeting_after_loss(struct conn *c);
 /* BIND on a link to somebody met at this port before; else ask whose c is. */
