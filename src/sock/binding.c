@@ -9,6 +9,8 @@
 #define _GNU_SOURCE
 #include "sock/binding.h"
 
+#include <netinet/tcp.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "sock/act.h"
@@ -19,10 +21,6 @@
 #include "sock/show.h"
 #include "sock/unseen.h"
 #include "sock/window.h"
-
-/* tcpi_state */
-#define TCP_STATE_ESTABLISHED 1
-#define TCP_STATE_CLOSE_WAIT 8
 
 bool bind_held(struct conn *c)
 {
@@ -59,8 +57,7 @@ void conn_bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_slo
 		conn_far_bound(c);
 	}
 	/* ours is out, or about to be: a shutdown() while cold tells first */
-	if (c->tx_fin_out ||
-	    (state && state != TCP_STATE_ESTABLISHED && state != TCP_STATE_CLOSE_WAIT))
+	if (c->tx_fin_out || (state && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT))
 		conn_end_say(c, SLOT_END_FIN);
 	st_rlx(&c->meet, MEET_BOUND);
 	c->bind_answered = true;

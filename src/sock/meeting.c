@@ -18,6 +18,8 @@
 #define _GNU_SOURCE
 #include "sock/meeting.h"
 
+#include <netinet/tcp.h>
+
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
@@ -197,7 +199,7 @@ static bool await_bytes(struct conn *c)
 static bool ended(struct conn *c)
 {
 	lock_take(&c->rxl);
-	bool yes = c->fd < 0 || conn_kernel_state(c) > 1;	/* ESTABLISHED; 0: not known */
+	bool yes = c->fd < 0 || conn_kernel_state(c) > TCP_ESTABLISHED;	/* 0: not known */
 	lock_drop(&c->rxl);
 	return yes;
 }

@@ -12,7 +12,6 @@
 #include "sock/bind.h"
 
 #define MATCH_MS	100
-#define TCP_STATE_CLOSE	7	/* tcpi_state */
 
 static struct diag diag;
 static bool diag_opened;
@@ -61,9 +60,8 @@ bool owner_still_queued(const struct meet_tuple *t)
 bool bind_peer_gone(struct conn *c)
 {
 	struct diag_result r;
-	int state = conn_kernel_state(c);
 
-	if (state == TCP_STATE_CLOSE)
+	if (conn_kernel_dead(c))
 		return true;
 	/* a FIN may be stuck behind bytes that our program does not read */
 	if (!c->tuple_known || !diag_opened || c->elsewhere)
