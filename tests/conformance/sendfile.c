@@ -231,7 +231,7 @@ static void zero_copy(struct role *r)
 {
 	static char buf[200000], in[sizeof(buf)], ctl[256];
 	struct msghdr m = { .msg_control = ctl, .msg_controllen = sizeof(ctl) };
-	struct sock_extended_err *e;
+	struct sock_extended_err e = { .ee_origin = SO_EE_ORIGIN_NONE };
 	int one = 1, i;
 
 	conn_open(r);
@@ -250,8 +250,9 @@ static void zero_copy(struct role *r)
 			poll(NULL, 0, 10);
 		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 		CHECK(r, c != NULL && c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR);
-		e = c ? (struct sock_extended_err *)CMSG_DATA(c) : NULL;
-		CHECK(r, e && e->ee_origin == SO_EE_ORIGIN_ZEROCOPY && e->ee_info == 0);
+		if (c)
+			memcpy(&e, CMSG_DATA(c), sizeof(e));
+		CHECK(r, e.ee_origin == SO_EE_ORIGIN_ZEROCOPY && e.ee_info == 0);
 	}
 	conn_close(r);
 }

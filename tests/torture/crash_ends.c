@@ -46,6 +46,7 @@ static _Noreturn void give_up(const char *what)
 
 #define MUST(call) ({ long r_ = (long)(call); if (r_ < 0) give_up(#call); r_; })
 
+__attribute__((format(printf, 1, 2)))
 static void say(const char *fmt, ...)
 {
 	va_list ap;
@@ -57,6 +58,7 @@ static void say(const char *fmt, ...)
 	fflush(stdout);
 }
 
+__attribute__((format(printf, 1, 2)))
 static void note(const char *fmt, ...)
 {
 	size_t n = strlen(text);
