@@ -369,13 +369,19 @@ void link_slot_done(struct link *l, uint16_t slot, uint16_t peer_slot, bool boun
 	link_slot_recycle(l, slot);
 }
 
+/* iWARP: who has accepted waits for the other's first message. */
+static bool may_speak(const struct link *l)
+{
+	return !engine.rnic->cm_only || l->asker || l->ctl_rx;
+}
+
 /* With room, to that process of that user of this host, or of that address. */
 static struct link *find(uint64_t instance, uint32_t uid, uint16_t family, const uint8_t addr[16])
 {
 	list_for_each(n, &links) {
 		struct link *l = list_entry(n, struct link, node);
 
-		if (l->peer_instance == instance && !l->dying && l->nfree &&
+		if (l->peer_instance == instance && !l->dying && l->nfree && may_speak(l) &&
 		    l->peer_family == family && l->peer_uid == uid &&
 		    (!family || memcmp(l->peer_addr, addr, sizeof(l->peer_addr)) == 0))
 			return l;

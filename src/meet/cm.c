@@ -28,6 +28,7 @@ static const struct meet_loop *loop;
 static void (*news)(struct cm_end *e, enum cm_news what);
 static struct rdma_event_channel *channel;
 static const char *device;
+static bool cm_only;			/* of the device: see rnic.h */
 static bool used, inherited;		/* ... in this process; in a parent */
 static struct cm_end ends[CM_ENDS];
 static struct listener {
@@ -133,6 +134,12 @@ static bool device_is_ours(struct rdma_cm_id *id)
 	       strcmp(id->verbs->device->name, device) == 0;
 }
 
+/* Where the ports are TCP's own, the first of them is what the program itself listens at. */
+static uint16_t port_of(uint16_t tcp_port, unsigned i)
+{
+	return cm_port(tcp_port, i + cm_only);
+}
+
 int cm_ask(struct cm_end **out, const struct meet_tuple *t, unsigned i, void *user)
 {
 	struct sockaddr_storage from, to;
@@ -142,7 +149,7 @@ int cm_ask(struct cm_end **out, const struct meet_tuple *t, unsigned i, void *us
 	if (!channel || !e)
 		return channel ? -ENOSPC : -ENODEV;
 	sockaddr_fill(&from, t, t->laddr, 0);
-	sockaddr_fill(&to, t, t->raddr, cm_port(t->rport, i));
+	sockaddr_fill(&to, t, t->raddr, port_of(t->rport, i));
 	errno = 0;
 	if (cm->create_id(channel, &id, NULL, RDMA_PS_TCP))
 		return lib_errno();
@@ -175,11 +182,18 @@ static int hello_send(struct cm_end *e, const struct cm_hello *ours, uint32_t qp
 
 int cm_connect(struct cm_end *e, const struct cm_hello *ours, uint32_t qp_num)
 {
-	return hello_send(e, ours, qp_num, cm->connect);
+	int err = hello_send(e, ours, qp_num, cm->connect);
+
+	if (err != -ECONNREFUSED)
+		return err;
+	fail(e, REASON_PEER_UNPROVEN);	/* iWARP finds out while it is called */
+	return 0;
 }
 
 int cm_establish(struct cm_end *e)
 {
+	if (cm_only)		/* the answer was not told before it was */
+		return 0;
 	errno = 0;
 	return cm->establish(e->id) ? lib_errno() : 0;
 }
@@ -241,7 +255,7 @@ static int listener_new(struct listener *l, uint16_t family, uint16_t port, unsi
 	errno = 0;
 	if (cm->create_id(channel, &id, NULL, RDMA_PS_TCP))
 		return lib_errno();
-	int err = listener_bind(id, family, cm_port(port, i));
+	int err = listener_bind(id, family, port_of(port, i));
 	if (err)
 		cm->destroy_id(id);
 	else
@@ -333,6 +347,10 @@ static void end_event(struct cm_end *e, const struct event *ev)
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		answered(e, ev);
 		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (e->asker && !e->up)		/* iWARP; else the QP says so itself */
+			answered(e, ev);
+		break;
 	case RDMA_CM_EVENT_REJECTED:
 		if (e->asker && !e->up)
 			refused(e, ev);
@@ -351,7 +369,7 @@ static void end_event(struct cm_end *e, const struct event *ev)
 		over(e, REASON_PEER_UNPROVEN);
 		break;
 	default:
-		break;		/* ESTABLISHED: the QP says so itself */
+		break;
 	}
 }
 
@@ -387,6 +405,7 @@ static int event_take(struct event *ev)
 	switch (raw->event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_ESTABLISHED:
 	case RDMA_CM_EVENT_REJECTED:
 		if (!raw->param.conn.private_data)
 			break;
@@ -437,7 +456,7 @@ static int channel_open(void)
 	return err;	/* on failure librdmacm keeps a few bytes */
 }
 
-int cm_start(const struct meet_loop *l, const char *name,
+int cm_start(const struct meet_loop *l, const char *name, bool only,
 	     void (*fn)(struct cm_end *e, enum cm_news what))
 {
 	int err;
@@ -451,6 +470,7 @@ int cm_start(const struct meet_loop *l, const char *name,
 		return err;
 	loop = l;
 	device = name;
+	cm_only = only;
 	news = fn;
 	return channel_open();
 }

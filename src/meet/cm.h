@@ -5,7 +5,7 @@
  * The connecting side goes to the TCP peer's address from its own one, and to
  * the TCP port's number in RDMA's own space (RDMA_PS_TCP); the first process that
  * accepts there listens, and others (forked workers) at ports of their own
- * (cm_port()).  Both send a struct cm_hello.  The QP is the caller's:
+ * (cm_port()).  iWARP has no such space: there all have ports of their own.  Both send a struct cm_hello.  The QP is the caller's:
  * rdma_cm is told its number and says how it is to be connected (rnic.h).
  *
  * An end is one connection of rdma_cm, from the question to the death of the
@@ -50,10 +50,11 @@ struct cm_end {
 };
 
 /*
- * Load the library and open its channel; the QPs will be of this device.
+ * Load the library and open its channel; the QPs will be of this device, which
+ * may be cm_only (rnic.h).
  * Idempotent.  Return: 0 or -errno, which may be another one next time.
  */
-int cm_start(const struct meet_loop *loop, const char *device,
+int cm_start(const struct meet_loop *loop, const char *device, bool cm_only,
 	     void (*news)(struct cm_end *e, enum cm_news what));
 
 /* Be found at a TCP port.  0; -EADDRINUSE: too many others are; -ENOSPC; -errno. */

@@ -40,6 +40,8 @@ struct rnic {
 	const char *name;		/* "soft", or the verbs device's */
 	bool shared;			/* the peer's slab is mapped here: a transmit ring may alias it */
 	bool hardware;			/* libibverbs': how it is counted and shown */
+	bool cm_only;			/* iWARP: rdma_cm alone joins QPs, at ports of TCP's, and
+					 * who has accepted sends nothing before the other has */
 	uint32_t max_inline;		/* bytes ibv_post_send takes with IBV_SEND_INLINE */
 	uint32_t max_send_bytes;	/* of one IBV_WR_SEND or SEND_WITH_IMM */
 	uint32_t max_recv_wr;		/* limits for create_qp */

@@ -163,11 +163,12 @@ static int to_init(struct verbs_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = qp->r->port,
 				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
 
-	/* receives are posted before the connection; rdma_cm does this for iWARP */
-	return qp->r->iwarp ? 0 :
-	       verbs_ret(verbs->modify_qp(qp->real, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				 IBV_QP_ACCESS_FLAGS));
+	/* receives are posted before the connection */
+	if (!qp->r->iwarp)
+		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	return verbs_ret(verbs->modify_qp(qp->real, &attr, mask));
 }
 
 struct ibv_qp *verbs_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -318,7 +319,8 @@ static int connect_by_cm(struct verbs_qp *qp, const struct rnic_params *peer, st
 	memcpy(&short_w, peer->bytes, sizeof(short_w));
 	if (!wire_cm_ok(qp, &short_w, peer))
 		return -EPROTO;
-	for (size_t i = 0; i < ARRAY_SIZE(steps) && !err; i++)
+	/* iWARP's kernel moves it, in rdma_connect() and rdma_accept() */
+	for (size_t i = 0; i < ARRAY_SIZE(steps) && !err && !qp->r->iwarp; i++)
 		err = cm_move(qp, peer->cm, steps[i]);
 	*w = (struct wire){ .slab_base = short_w.slab_base, .rkey = short_w.rkey,
 			    .slab_len = (uint64_t)short_w.slab_pages * SHMEM_PAGE };
@@ -349,7 +351,7 @@ int verbs_qp_connect(struct ibv_qp *ibqp, const struct rnic_params *peer)
 		err = -EISCONN;
 	else if (fault_device())
 		err = -ENOMEM;
-	else if (qp->r->iwarp)
+	else if (qp->r->iwarp && !peer->cm)
 		err = -EOPNOTSUPP;
 	else
 		err = connect_checked(qp, peer);

@@ -66,7 +66,7 @@ static int begin(void)
 		return -EOPNOTSUPP;
 	if (last && clock_ns() < until_ns)
 		return last;
-	last = cm_start(hello_loop(), engine.rnic->name, cm_news);
+	last = cm_start(hello_loop(), engine.rnic->name, engine.rnic->cm_only, cm_news);
 	until_ns = clock_ns() + AGAIN_MS * NS_PER_MS;
 	if (last)
 		log_info("no meeting with other hosts: error %d, using kernel tcp", -last);

@@ -91,7 +91,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void start(void) { assert_int_equal(cm_start(&loop, "fake0", news), 0); }
+static void start(void) { assert_int_equal(cm_start(&loop, "fake0", false, news), 0); }
 
 static void turn(void) { channel_fn(NULL, EPOLLIN); }
 
@@ -160,6 +160,42 @@ static void asked_and_answered(void **state)
 	assert_int_equal(heard.n[CM_GONE], 1);
 	assert_int_equal(heard.n[CM_FAILED], 0);
 	assert_int_equal(fake_cm.ids, 0);
+}
+
+/* iWARP: the TCP port's number is the program's own, and the answer comes when all is done. */
+static void on_iwarp(void **state)
+{
+	struct sockaddr_in *to = (void *)&fake_cm.to, *at = (void *)&fake_cm.from;
+	struct meet_tuple t = tuple();
+	struct cm_end *e;
+
+	assert_int_equal(cm_start(&loop, "fake0", true, news), 0);
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+	assert_int_equal(ntohs(at->sin_port), cm_port(6379, 1));
+	then = connect_it;
+	ask_and_reach();
+	assert_int_equal(ntohs(to->sin_port), cm_port(6379, 1));
+	then = cm_establish;
+	tell_hello(RDMA_CM_EVENT_ESTABLISHED, &theirs);
+	assert_int_equal(heard.n[CM_ANSWERED], 1);
+	assert_int_equal(heard.last.theirs.instance, 9);
+	assert_int_equal(fake_cm.establishes, 0);
+	tell(RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	assert_int_equal(heard.n[CM_GONE], 1);
+	assert_int_equal(cm_ask(&e, &t, CM_PORTS - 1, NULL), 0);
+	assert_int_equal(ntohs(to->sin_port), cm_port(6379, CM_PORTS));
+	cm_close(e);
+	/* who asks is told at once that nobody is there */
+	ask();
+	then = connect_it;
+	fake_cm_device(fake_cm.last_id, "fake0");
+	tell(RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	fake_cm.fail_at = fake_cm.calls + 1;
+	fake_cm.fail_errno = ECONNREFUSED;
+	tell(RDMA_CM_EVENT_ROUTE_RESOLVED, NULL, 0);
+	assert_int_equal(heard.n[CM_FAILED], 1);
+	assert_int_equal(heard.last.why, REASON_PEER_UNPROVEN);
+	assert_int_equal(heard.last.verdict, 0);
 }
 
 static void every_way_to_fail(void **state)
@@ -477,7 +513,7 @@ static void not_started(void **state)
 	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENODEV);
 	assert_int_equal(cm_listen(AF_INET, 1), -ENODEV);
 	watch_err = -ENOSPC;
-	assert_int_equal(cm_start(&loop, "fake0", news), -ENOSPC);
+	assert_int_equal(cm_start(&loop, "fake0", false, news), -ENOSPC);
 	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENODEV);
 }
 
@@ -488,7 +524,7 @@ static bool whole(void)
 	struct cm_end *e;
 	uint8_t b[CM_HELLO_BYTES];
 
-	if (cm_start(&loop, "fake0", news))
+	if (cm_start(&loop, "fake0", false, news))
 		return false;
 	if (cm_listen(AF_INET, 6379) || cm_listen(AF_INET6, 6379) || cm_ask(&e, &t, 0, NULL))
 		return false;
@@ -533,7 +569,7 @@ static void not_in_a_child(void **state)
 	start();
 	cm_shut();
 	cm_forget();
-	assert_int_equal(cm_start(&loop, "fake0", news), -ECHILD);
+	assert_int_equal(cm_start(&loop, "fake0", false, news), -ECHILD);
 }
 
 int main(void)
@@ -541,6 +577,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(not_started, setup, teardown),
 		cmocka_unit_test_setup_teardown(asked_and_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(on_iwarp, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_way_to_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_way_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_answer_about_another_connection, setup, teardown),

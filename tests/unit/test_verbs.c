@@ -388,14 +388,27 @@ static void without_immediates_a_send_stands_for_one(void **state)
 	world_close(&w);
 }
 
+/* Its kernel moves the QP further, when rdma_cm is told its number. */
 static void iwarp_wants_rdma_cm(void **state)
 {
+	struct rdma_cm_id id = { .verbs = NULL };
+	struct rnic_params p = { .nbytes = RNIC_CM_BYTES, .cm = &id };
 	struct world w;
+	uint32_t rkey;
+	size_t len;
 
 	fake_install();
+	fake_cm_install();
 	fake.transport = IBV_TRANSPORT_IWARP;
 	assert_int_equal(world_make(&w), -EOPNOTSUPP);
-	assert_int_equal(fake.last_qp->state, IBV_QPS_RESET);
+	assert_true(w.r->cm_only);
+	assert_int_equal(fake.last_qp->state, IBV_QPS_INIT);
+	assert_int_equal(dev->cm_export(w.qp, &w.slab, p.bytes), 0);
+	assert_int_equal(dev->qp_connect(w.qp, &p), 0);
+	assert_int_equal(fake.last_qp->state, IBV_QPS_INIT);
+	assert_null(dev->qp_peer_slab(w.qp, &len, &rkey, &w.base));
+	assert_int_equal(len, SLAB);
+	assert_int_equal(rkey, w.slab.rkey);
 	world_close(&w);
 }
 
