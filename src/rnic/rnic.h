@@ -14,15 +14,16 @@
  *
  * What both devices promise: completions of one QP come in order; receives are
  * used up in the order they were posted; a WRITE_WITH_IMM or SEND takes one
- * receive and waits at the receiver while none is posted; payload and all
- * earlier writes of the QP are visible before its completion is.  post_send
- * returns 0 or an errno value with *bad_wr set, and what precedes *bad_wr is
- * posted: ENOMEM (queue or lane full: poll, try again), EINVAL, EOPNOTSUPP;
- * on a QP known to be broken EIO.  A request that was not signalled raises no
- * completion, flushed neither.  A CQ that is armed for solicited completions only
- * raises an event for a request with IBV_SEND_SOLICITED and for a receive that is
- * flushed; soft: for all that it would raise one for otherwise.  A source that is
- * not inline lies in a slab of the same PD (soft: anywhere).
+ * receive and waits at the receiver while none is posted (iWARP: it breaks the
+ * QP); payload and all earlier writes of the QP are visible before its completion
+ * is.  post_send returns 0 or an errno value with *bad_wr set, and what precedes
+ * *bad_wr is posted: ENOMEM (queue or lane full: poll, try again), EINVAL,
+ * EOPNOTSUPP; on a QP known to be broken EIO.  A request that was not signalled
+ * raises no completion, flushed neither.  A CQ that is armed for solicited
+ * completions only raises an event for a request with IBV_SEND_SOLICITED and for a
+ * receive that is flushed; soft and iWARP: for all that it would raise one for
+ * otherwise.  A source that is not inline lies in a slab of the same PD (soft:
+ * anywhere).
  */
 #ifndef RNIC_RNIC_H
 #define RNIC_RNIC_H
@@ -194,9 +195,9 @@ struct rnic_ops {
 	 * Has the peer taken the completion that the seq-th WRITE_WITH_IMM of this
 	 * QP (counted from 1) raised at its side?  Lets a sender append instead of
 	 * posting while one is under way.  soft: reads the lane's consumer index,
-	 * after a full fence of the caller's.  verbs: the peer's device has; known
-	 * here once this CQ was polled.  true on a broken QP: a new post then says
-	 * so.  May be asked without the lock that serialises posting.
+	 * after a full fence of the caller's.  verbs: the peer's device has, iWARP:
+	 * this host's TCP; known here once this CQ was polled.  true on a broken QP:
+	 * a new post then says so.  May be asked without the lock that serialises posting.
 	 */
 	bool (*wr_taken)(const struct ibv_qp *qp, uint64_t seq);
 };

@@ -161,7 +161,7 @@ static int limits_find(struct verbs_rnic *v)
 	v->rnic.max_recv_wr = MIN((uint32_t)dev.max_qp_wr, VERBS_MAX_WR);
 	v->rnic.max_cqe = (uint32_t)dev.max_cqe;
 	v->rnic.max_send_bytes = v->imm_by_send ? 0 : MIN(port.max_msg_sz, (uint32_t)INT32_MAX);
-	/* iWARP's are no addresses, and the kernel tells none of them */
+	/* iWARP's are no addresses */
 	err = v->iwarp ? 0 : gid_find(v, port.gid_tbl_len);
 	return err ? err : inline_find(v);
 }

@@ -139,5 +139,8 @@ int verbs_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	if (!ibcq->channel)
 		return EINVAL;
+	/* siw (Linux 6.1) never raises one for a solicited receive: siw_rqe_complete() */
+	if (to_vr(ibcq->context)->iwarp)
+		solicited_only = 0;
 	return ibv_req_notify_cq(to_vcq(ibcq)->real, solicited_only);
 }
