@@ -253,6 +253,8 @@ void bind_meet(struct conn *c)
 		meet_again(c, RETRY_MS);
 	} else if (err || !meet_uid_proves(r.uid)) {
 		meeting_give_up(c, REASON_OWNER_UNKNOWN);
+	} else if (engine.rnic->cm_only) {
+		meeting_give_up(c, REASON_NO_RNIC);	/* HELLO cannot join QPs of such a device */
 	} else {
 		c->peer_uid = r.uid;
 		meeting_try_known(c);
