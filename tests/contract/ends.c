@@ -13,13 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
 
 #define POKE	0x706f6b65u	/* wr_id of what end_broken() sends */
+#define CM_ONLY	78		/* exit status of device_works()' child */
 
 const struct rnic_ops *contract_device = &rnic_soft_ops;
+static bool iwarp;
 
 #ifdef HAVE_VERBS
 /* Opened in a process of its own: what runs afterwards may fork before it does. */
@@ -35,10 +38,13 @@ static int device_works(void)
 		if (err)
 			printf("no %s device: %s\n", contract_device->name, strerror(-err));
 		fflush(stdout);
-		_exit(err ? 77 : 0);
+		_exit(err ? 77 : r->cm_only ? CM_ONLY : 0);
 	}
 	waitpid(pid, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	if (!WIFEXITED(status))
+		return 1;
+	iwarp = WEXITSTATUS(status) == CM_ONLY;
+	return iwarp ? 0 : WEXITSTATUS(status);
 }
 #endif
 
@@ -68,6 +74,11 @@ bool contract_shared(void)
 	return contract_device == &rnic_soft_ops && !config.fault.far;
 }
 
+bool contract_waits(void)
+{
+	return !iwarp;
+}
+
 void end_open(struct end *e, const struct rnic_ops *dev, uint32_t depth, struct end *share)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC,
@@ -88,7 +99,8 @@ void end_open(struct end *e, const struct rnic_ops *dev, uint32_t depth, struct 
 		e->ch = dev->channel_new(e->rnic);
 		assert_non_null(e->pd);
 		assert_non_null(e->ch);
-		e->cq = dev->cq_new(e->rnic, (int)(4 * depth), e->ch);
+		/* for those that share it, where it cannot grow */
+		e->cq = dev->cq_new(e->rnic, (int)((iwarp ? 16 : 4) * depth), e->ch);
 		assert_non_null(e->cq);
 	}
 	attr.cap.max_inline_data = MIN(e->rnic->max_inline, 65536u);
@@ -105,6 +117,7 @@ void end_open(struct end *e, const struct rnic_ops *dev, uint32_t depth, struct 
 void end_close(struct end *e)
 {
 	e->dev->qp_free(e->qp);
+	join_close(&e->join);
 	e->dev->slab_free(&e->slab);
 	e->dev->slab_free(&e->source);
 	if (e->cq_shared)
@@ -117,10 +130,12 @@ void end_close(struct end *e)
 
 int end_export(struct end *e, struct rnic_params *p)
 {
+	if (e->rnic->cm_only)
+		return join_export(&e->join, e->dev, e->qp, &e->slab, p);
 	return e->dev->qp_export(e->qp, &e->slab, p);
 }
 
-int end_accept(struct end *e, const struct rnic_params *p)
+static int joined(struct end *e, const struct rnic_params *p)
 {
 	int err = e->dev->qp_connect(e->qp, p);
 	size_t len = 0;
@@ -131,12 +146,54 @@ int end_accept(struct end *e, const struct rnic_params *p)
 	return len ? 0 : -EPROTO;
 }
 
+static int join_begin(struct end *e, const struct rnic_params *p)
+{
+	return join_asks(&e->join, p) ? join_ask(&e->join, p, e->qp->qp_num) :
+	       join_answer(&e->join, e->qp->qp_num);
+}
+
+static int join_end(struct end *e, const struct rnic_params *p)
+{
+	int err = join_wait(&e->join);
+	struct rnic_params full = join_params(&e->join, p);
+
+	return err ? err : joined(e, &full);
+}
+
+int end_accept(struct end *e, const struct rnic_params *p)
+{
+	int err;
+
+	if (!e->rnic->cm_only)
+		return joined(e, p);
+	err = join_begin(e, p);
+	return err ? err : join_end(e, p);
+}
+
+/* Both in one thread: none may wait for what the other has not done. */
+static void ends_join(struct end *a, struct end *b, const struct rnic_params *pa,
+		      const struct rnic_params *pb)
+{
+	if (!join_asks(&a->join, pb)) {
+		ends_join(b, a, pb, pa);
+		return;
+	}
+	assert_int_equal(join_begin(a, pb), 0);
+	assert_int_equal(join_begin(b, pa), 0);
+	assert_int_equal(join_end(a, pb), 0);
+	assert_int_equal(join_end(b, pa), 0);
+}
+
 void ends_connect(struct end *a, struct end *b)
 {
 	struct rnic_params pa, pb;
 
 	assert_int_equal(end_export(a, &pa), 0);
 	assert_int_equal(end_export(b, &pb), 0);
+	if (a->rnic->cm_only) {
+		ends_join(a, b, &pa, &pb);
+		return;
+	}
 	assert_int_equal(end_accept(a, &pb), 0);
 	assert_int_equal(end_accept(b, &pa), 0);
 }
@@ -259,6 +316,12 @@ bool end_broken(struct end *e)
 
 	if (e->rnic->shared || e->dev->qp_broken(e->qp))
 		return e->dev->qp_broken(e->qp);
+	if (e->rnic->cm_only) {		/* its sends need not complete any more, but rdma_cm tells */
+		if (join_gone(&e->join))
+			return false;
+		e->dev->qp_error(e->qp);
+		return true;
+	}
 	if (end_post(e, IBV_WR_RDMA_WRITE, NULL, 0, 0, 0, IBV_SEND_SIGNALED, POKE))
 		return false;
 	/* one by one: what is flushed after it is the test's */
@@ -266,6 +329,21 @@ bool end_broken(struct end *e)
 		if ((ibv_poll_cq(e->cq, 1, &wc) == 1 && wc.wr_id != POKE) || clock_ns() > until)
 			return false;
 	return true;
+}
+
+bool end_arrived(struct end *e, struct end *peer)
+{
+	uint64_t until = clock_ns() + BOUND_MS * NS_PER_MS;
+	uint8_t *last = (uint8_t *)peer->slab.addr + SLAB_BYTES - 1;
+	struct ibv_wc wc;
+
+	st_rlx(last, 0);
+	if (end_post(e, IBV_WR_RDMA_WRITE, "!", 1, SLAB_BYTES - 1, 0, IBV_SEND_SIGNALED, POKE))
+		return false;
+	while (ld_acq(last) != '!')
+		if (clock_ns() > until)
+			return false;
+	return end_wait(e, &wc) && wc.wr_id == POKE;
 }
 
 bool end_readable(struct end *e)

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/util.h"
+#include "join.h"
 #include "rnic/rnic.h"
 
 #define SLAB_BYTES	(1u << 20)
@@ -30,6 +31,8 @@ extern const struct rnic_ops *contract_device;
  * Return: 0; 77 if there is no such device here, 2 if there is no such name. */
 int contract_pick(int argc, char **argv);
 bool contract_shared(void);
+/* Does what meets no receive wait for one?  On iWARP it breaks the QP. */
+bool contract_waits(void);
 
 struct end {
 	const struct rnic_ops *dev;
@@ -46,6 +49,7 @@ struct end {
 	uint64_t base;
 	uint8_t *peer;			/* mapped peer slab, NULL where not shared */
 	uint64_t next_recv;		/* wr_id of the next receive */
+	struct join join;		/* where rnic->cm_only */
 };
 
 /* The functions below fail the running test. */
@@ -75,6 +79,8 @@ bool end_idle(struct end *e);
 bool end_taken(struct end *e, uint64_t seq);
 bool end_broken(struct end *e);
 bool end_readable(struct end *e);
+/* What e has sent is at its peer, an end of this process: so is what is written behind it. */
+bool end_arrived(struct end *e, struct end *peer);
 
 #define ON_DEVICE(dev) \
 	for (const struct rnic_ops *dev = contract_device; dev; dev = NULL)

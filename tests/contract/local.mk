@@ -2,7 +2,8 @@
 include tests/bench/rnic.mk
 
 if HAVE_CMOCKA
-contract_ends = tests/contract/ends.c tests/contract/ends.h tools/device/params.c tools/device/params.h
+contract_ends = tests/contract/ends.c tests/contract/ends.h tests/contract/join.c tests/contract/join.h \
+	tools/device/params.c tools/device/params.h
 
 check_PROGRAMS += tests/contract/data
 tests_contract_data_SOURCES = tests/contract/test_data.c $(contract_ends)

@@ -225,6 +225,8 @@ static void completions_wait_for_receives(void **state)
 	ON_DEVICE(dev) {
 		struct end a, b;
 
+		if (!contract_waits())
+			skip();
 		ends_open(&a, &b, dev, DEPTH);
 		assert_int_equal(end_recvs(&b, 1), 0);
 		for (uint32_t i = 0; i < 3; i++)
@@ -246,6 +248,8 @@ static void full_lane_and_full_queues_say_enomem(void **state)
 		uint32_t n = 0;
 		int err;
 
+		if (!contract_waits())
+			skip();
 		ends_open(&a, &b, dev, DEPTH);
 		while (!(err = end_write(&a, "x", 1, n % 100, n, 0, 0)))
 			assert_true(++n <= 1u << 20);
@@ -361,7 +365,8 @@ static void error_delivers_then_flushes(void **state)
 				assert_int_equal(end_write(&a, "e", 1, 0, i, IBV_SEND_SIGNALED,
 							   100 + i), 0);
 			for (uint32_t i = 0; i < 3 && !a.peer; i++)
-				assert_true(end_wait(&a, &wc));	/* they have arrived */
+				assert_true(end_wait(&a, &wc));
+			assert_true(a.peer || end_arrived(&a, &b));
 			dev->qp_error(who ? a.qp : b.qp);
 			if (a.peer)
 				assert_true(dev->qp_broken(a.qp) && dev->qp_broken(b.qp));
@@ -385,6 +390,8 @@ static void error_flushes_untaken_sends(void **state)
 		struct end a, b;
 		struct ibv_wc wc;
 
+		if (!contract_waits())
+			skip();
 		ends_open(&a, &b, dev, DEPTH);
 		assert_int_equal(end_recvs(&b, 1), 0);
 		assert_int_equal(end_write(&a, "1", 1, 0, 1, IBV_SEND_SIGNALED, 1), 0);
@@ -487,7 +494,7 @@ static void events_that_are_solicited(void **state)
 		ends_open(&a, &b, dev, DEPTH);
 		assert_int_equal(end_recvs(&b, 8), 0);
 		assert_int_equal(ibv_req_notify_cq(b.cq, 1), 0);
-		if (!a.peer) {
+		if (!a.peer && !a.rnic->cm_only) {
 			assert_int_equal(end_write(&a, "1", 1, 0, 1, 0, 0), 0);
 			expect_recv(&b, n++, 1, 1);
 			assert_false(readable(&b));
@@ -510,6 +517,8 @@ static void events_of_late_posts(void **state)
 		struct end a, b;
 		struct ibv_wc wc;
 
+		if (!contract_waits())
+			skip();
 		ends_open(&a, &b, dev, DEPTH);
 		/* a plain write */
 		assert_int_equal(ibv_req_notify_cq(a.cq, 0), 0);
@@ -558,6 +567,8 @@ static void nothing_is_delivered_before_connect(void **state)
 		struct end a, b;
 		struct rnic_params pa, pb;
 
+		if (!contract_waits())
+			skip();
 		end_open(&a, dev, DEPTH, NULL);
 		end_open(&b, dev, DEPTH, NULL);
 		assert_int_equal(end_recvs(&b, 2), 0);

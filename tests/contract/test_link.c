@@ -128,12 +128,24 @@ static const struct link_user user = {
 
 /* ------------------------------------------------------------ meeting -- */
 
+static struct join rdma;		/* where the device wants rdma_cm */
+
+static int hello_make(struct link *l, struct link_hello *h, struct rnic_params *p)
+{
+	uint8_t rnic[RNIC_CM_BYTES];
+
+	if (!engine.rnic->cm_only)
+		return link_export(l, h, p);
+	int err = link_export_cm(l, h, rnic);
+	return err ? err : join_export(&rdma, engine.rnic->ops, l->qp, &l->slab, p);
+}
+
 static bool hello_send(int sock, struct link *l)
 {
 	struct link_hello h;
 	struct rnic_params p;
 
-	if (link_export(l, &h, &p))
+	if (hello_make(l, &h, &p))
 		return false;
 	return send(sock, &h, sizeof(h), MSG_NOSIGNAL) == sizeof(h) && params_send(sock, &p);
 }
@@ -154,6 +166,24 @@ static void join_work(struct bg_work *w)
 	st_rel(&join.done, true);	/* pairs with hello_take() */
 }
 
+/* Who answers connects before he is asked, so that what comes then finds him ready. */
+static bool rdma_ask(struct link *l)
+{
+	int err = join_open(&rdma);
+
+	if (!err && l->asker)
+		err = join_ask(&rdma, &join.p, l->qp->qp_num);
+	if (!err && l->asker)
+		err = join_wait(&rdma);
+	join.p = join_params(&rdma, &join.p);
+	return !err;
+}
+
+static bool rdma_answer(struct link *l)
+{
+	return !engine.rnic->cm_only || !join_answer(&rdma, l->qp->qp_num);
+}
+
 static bool hello_take(int sock, struct link *l)
 {
 	join.l = l;
@@ -161,6 +191,8 @@ static bool hello_take(int sock, struct link *l)
 	join.work.fn = join_work;
 	if (recv(sock, &join.h, sizeof(join.h), MSG_WAITALL) != sizeof(join.h) ||
 	    !params_recv(sock, &join.p))
+		return false;
+	if (engine.rnic->cm_only && !rdma_ask(l))
 		return false;
 	bg_queue(&join.work);
 	while (!ld_acq(&join.done))
@@ -219,7 +251,18 @@ static bool meet(int sock, bool asker)
 		return false;
 	if (asker)
 		return hello_send(sock, me.l) && hello_take(sock, me.l) && slot_take();
-	return hello_take(sock, me.l) && slot_take() && hello_send(sock, me.l);
+	return hello_take(sock, me.l) && slot_take() && hello_send(sock, me.l) &&
+	       rdma_answer(me.l);
+}
+
+/* Who has accepted, on iWARP, sends nothing before the other is ready. */
+static bool in_turn(int talk, bool asker)
+{
+	char c;
+
+	if (!engine.rnic->cm_only)
+		return true;
+	return asker ? send(talk, "", 1, MSG_NOSIGNAL) == 1 : recv(talk, &c, 1, 0) == 1;
 }
 
 /* One socket for the meeting, on which nothing may be said later, one for the test. */
@@ -236,13 +279,13 @@ static pid_t child_of(int (*body)(int), int *sock)
 	if (!pid) {
 		close(meeting[0]);
 		close(talk[0]);
-		met = meet(meeting[1], true);
+		met = meet(meeting[1], true) && in_turn(talk[1], true);
 		close(meeting[1]);
 		_exit(met ? body(talk[1]) : 10);
 	}
 	close(meeting[1]);
 	close(talk[1]);
-	assert_true(meet(meeting[0], false));
+	assert_true(meet(meeting[0], false) && in_turn(talk[0], false));
 	close(meeting[0]);
 	*sock = talk[0];
 	return pid;
@@ -889,7 +932,7 @@ static int hosts(bool listens, const char *address)
 	if (meeting < 0 || (listens ? send(meeting, "", 1, 0) : recv(meeting, &c, 1, 0)) != 1)
 		return 61;
 	talk = listens ? tcp_accept(&a, &listener) : tcp_connect(&a);
-	if (talk < 0 || !meet(meeting, !listens))
+	if (talk < 0 || !meet(meeting, !listens) || !in_turn(talk, !listens))
 		return 61;
 	err = hosts_play(listens);
 	if (!err && (send(talk, "", 1, MSG_NOSIGNAL) != 1 || recv(talk, &c, 1, 0) != 1))
