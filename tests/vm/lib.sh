@@ -45,6 +45,22 @@ rxe_up() {
 	rxe_gid rxe0
 }
 
+# Soft-iWARP on the same; the device is siw0.
+siw_up() {
+	need rdma
+	insmod "$BUILD/vm/siw.ko" || fail "no siw module"
+	ulimit -l unlimited	# siw heeds it for root too
+	net=eth0
+	if [ "$GUESTS" -eq 1 ]; then
+		net=d0
+		ip link add d0 mtu 4200 type veth peer name d1 mtu 4200 || fail "no veth"
+		ip link set d1 up
+	fi
+	ip addr add "10.9.0.$G/24" dev $net && ip link set $net up || fail "no $net"
+	rdma link add siw0 type siw netdev $net || fail "no siw0"
+	[ -e /sys/class/infiniband/siw0 ] || fail "no siw0"
+}
+
 rxe_gid() {
 	for _ in 1 2 3 4 5; do
 		grep -qs 0000:ffff: /sys/class/infiniband/"$1"/ports/1/gids/* && return 0
@@ -154,9 +170,9 @@ streaming() {
 
 # ---- programs under sidestep: $S runs them, in $work they write their counters ----
 
-# Two hosts with programs that meet by rdma_cm.
+# hosts_up [UP]: two hosts with programs that meet by rdma_cm, UP: rxe_up or siw_up
 hosts_up() {
-	rxe_up
+	"${1:-rxe_up}"
 	ip link set lo up
 	export SIDESTEP_RNIC=verbs SIDESTEP_ATTACH=eager
 	S="$BUILD/tools/sidestep"

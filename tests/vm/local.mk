@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tests/vm/init \
-	tests/vm/lib.sh tests/vm/faults tests/vm/rivals \
+	tests/vm/siw tests/vm/lib.sh tests/vm/faults tests/vm/rivals \
 	tests/vm/cases/bench.sh \
 	tests/vm/cases/boot.sh \
 	tests/vm/cases/contract.sh \
@@ -20,6 +20,7 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/cases/reasons.sh \
 	tests/vm/cases/rivals.sh \
 	tests/vm/cases/rivals_programs.sh \
+	tests/vm/cases/siw.sh \
 	tests/vm/cases/wire.sh
 
 check_PROGRAMS += tests/vm/rnic_open
