@@ -259,6 +259,17 @@ static inline void conn_unlock_both(struct conn *c)
 	lock_drop(&c->rxl);
 }
 
+/*
+ * A thread comes out of a kernel call that it went into without a reference: is c
+ * still what it was then?  If not it may be free, or another's, and is left alone.
+ * A lock of c held, which keeps it from being either; who has no number of the
+ * program's and no dup of ours any more may be without references.
+ */
+static inline bool conn_lives(const struct conn *c, uint32_t gen)
+{
+	return likely(ld_rlx(&c->gen) == gen && ld_rlx(&c->fd) >= 0);
+}
+
 /* A lock of c held: a call goes to sleep on c; it may go on with c whatever becomes of its number. */
 static inline void conn_sleeper_in(struct conn *c)
 {

@@ -246,7 +246,7 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 	lock_drop(&c->rxl);
 	ssize_t n = io_kernel(fd, io);
 	lock_take(&c->rxl);
-	if (ld_rlx(&c->gen) != gen)
+	if (!conn_lives(c, gen))
 		return n;
 	st_rlx(&c->rx_inside, c->rx_inside - 1);
 	st_rlx(&c->rx_read, true);
@@ -823,7 +823,7 @@ static ssize_t rx_plain(struct conn *c, int fd, enum call_id call, const struct 
 	lock_drop(&c->rxl);
 	ssize_t n = io_kernel_in(fd, call, v, flags);
 	lock_take(&c->rxl);
-	if (unlikely(ld_rlx(&c->gen) != gen)) {
+	if (!conn_lives(c, gen)) {
 		lock_drop(&c->rxl);
 		return n;
 	}

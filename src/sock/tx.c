@@ -158,7 +158,7 @@ static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 	io->asked = io->total - io->done;
 	ssize_t n = whole ? io_kernel(fd, io) : kernel_part(fd, io, CONN_PIECE);
 	lock_take(&c->txl);
-	if (ld_rlx(&c->gen) != gen)
+	if (!conn_lives(c, gen))
 		return n;
 	c->tx_inside--;
 	return tx_kernel_over(c, io, n, alone && c->tx_inside == 0);
@@ -176,7 +176,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 		   size_t n)
 {
 	lock_take(&c->txl);
-	if (ld_rlx(&c->gen) == gen) {
+	if (conn_lives(c, gen)) {
 		c->tx_inside--;
 		if (n && c->tx_prefix.state == PREFIX_RAW) {
 			if (head && alone && c->tx_inside == 0)
@@ -804,19 +804,16 @@ static ssize_t tx_plain(struct conn *c, int fd, enum call_id call, const struct 
 	lock_drop(&c->txl);
 	ssize_t n = io_kernel_out(fd, call, v, flags);
 	lock_take(&c->txl);
-	if (unlikely(ld_rlx(&c->gen) != gen)) {
-		lock_drop(&c->txl);
-		return n;
-	}
-	c->tx_inside--;
-	alone = alone && c->tx_inside == 0;
-	if (likely(n == (ssize_t)v->iov_len && alone)) {
+	bool lives = conn_lives(c, gen);
+	if (lives)
+		alone = --c->tx_inside == 0 && alone;
+	if (likely(lives && alone && n == (ssize_t)v->iov_len)) {
 		prefix_add(&c->tx_prefix, &conn_prefix_pool, v->iov_base, (size_t)n, c->tx.kc);
 		ptx_kernel_wrote(&c->tx, (uint64_t)n);
 		count(CNT_tcp_tx_bytes, (uint64_t)n);
 		count(CNT_tcp_tx_msgs, 1);
 		tx_counted(c);
-	} else {
+	} else if (lives) {
 		n = tx_kernel_over(c, &io, n, alone);
 	}
 	bool parked = unlikely(c->closing) && n < 0 && end_parked(c);

@@ -3,11 +3,14 @@
 #include "conform.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 
 #include "tests/lib/pattern.h"
 
-enum { WORDS = 20000 };
+enum { WORDS = 20000, CLOSES = 500 };
 
 static void thread_start(struct role *r, pthread_t *th, void *(*run)(void *), void *arg)
 {
@@ -197,7 +200,9 @@ static void shutdown_rd_wakes(struct role *r)
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-	return "race:close_does_not_wake\nrace:close_under_reader\n";
+	return "race:close_does_not_wake\nrace:close_under_reader\n"
+	       /* ... and where the library calls libc's functions on such a number */
+	       "race:io_kernel_in\nrace:io_kernel_out\n";
 }
 #endif
 
@@ -534,6 +539,95 @@ static void many_writers(struct role *r)
 	conn_close(r);
 }
 
+struct shared_number {
+	int fd;			/* -1: none */
+	int stop;
+	unsigned long calls;
+};
+
+struct caller {
+	struct shared_number *of;
+	unsigned int seed;
+	int inside;
+};
+
+/*
+ * By syscall(), of whose numbers a race detector knows nothing: what the library
+ * does about them is to be looked at.
+ */
+static void *calls_on_number(void *arg)
+{
+	struct caller *me = arg;
+	struct shared_number *of = me->of;
+	char buf[400] = { 0 };
+
+	while (!__atomic_load_n(&of->stop, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&me->inside, 1, __ATOMIC_SEQ_CST);
+		int fd = __atomic_load_n(&of->fd, __ATOMIC_SEQ_CST);
+		int n = rand_r(&me->seed);
+		if (fd >= 0 && n & 64)
+			syscall(SYS_write, fd, buf, (size_t)n % sizeof(buf) + 1);
+		else if (fd >= 0)
+			syscall(SYS_read, fd, buf, sizeof(buf));
+		__atomic_store_n(&me->inside, 0, __ATOMIC_SEQ_CST);
+		if (fd >= 0)
+			__atomic_add_fetch(&of->calls, 1, __ATOMIC_SEQ_CST);
+		else
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void number_given(struct shared_number *of, struct caller *who, int callers, int fd,
+			 unsigned long calls)
+{
+	unsigned long until = __atomic_load_n(&of->calls, __ATOMIC_SEQ_CST) + calls;
+
+	__atomic_store_n(&of->fd, fd, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&of->calls, __ATOMIC_SEQ_CST) < until)
+		;
+	syscall(SYS_close, fd);
+	__atomic_store_n(&of->fd, -1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < callers; i++)	/* the number may be another's now */
+		while (__atomic_load_n(&who[i].inside, __ATOMIC_SEQ_CST))
+			sched_yield();
+}
+
+/* Connections are closed while other threads go into calls on them and come out. */
+static void close_under_calls(struct role *r)
+{
+	struct shared_number of = { .fd = -1 };
+	struct caller who[2] = { { &of, 1, 0 }, { &of, 2, 0 } };
+	int s = -1, c = -1, i;
+	char buf[4096] = { 0 };
+	pthread_t th[2];
+
+	signal(SIGPIPE, SIG_IGN);
+	conn_open(r);
+	CLIENT(r)
+		for (i = 0; i < 2; i++)
+			thread_start(r, &th[i], calls_on_number, &who[i]);
+	for (i = 0; i < CLOSES; i++) {
+		conn_more(r, &s, &c);
+		SERVER(r) {
+			send(s, buf, 300, MSG_NOSIGNAL);
+			while (recv(s, buf, sizeof(buf), 0) > 0)
+				;
+			MUST(r, close(s));
+		}
+		CLIENT(r) {
+			nonblock_set(r, c);
+			number_given(&of, who, 2, c, 3 + (unsigned long)i % 5);
+		}
+	}
+	CLIENT(r) {
+		__atomic_store_n(&of.stop, 1, __ATOMIC_SEQ_CST);
+		for (i = 0; i < 2; i++)
+			TRY(r, 0, pthread_join(th[i], NULL));
+	}
+	conn_close(r);
+}
+
 const struct conf_case threads_cases[] = {
 	{ "threads-two-writers", two_writers, TOGETHER },
 	{ "threads-many-writers", many_writers, TOGETHER },
@@ -543,6 +637,7 @@ const struct conf_case threads_cases[] = {
 	{ "threads-close-does-not-wake", close_does_not_wake, TOGETHER },
 	{ "threads-dup2-under-reader", dup2_under_reader, TOGETHER },
 	{ "threads-number-reused", number_reused, TOGETHER | PROCESS },
+	{ "threads-close-under-calls", close_under_calls, TOGETHER | COLD },
 	{ "threads-shutdown-wakes-accept", shutdown_wakes_accept, COLD },
 	{ "threads-shutdown-wakes-writer", shutdown_wakes_writer, 0 },
 	{ "threads-all-pollers-wake", all_pollers_wake, TOGETHER | WAIT_POLL },
