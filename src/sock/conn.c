@@ -335,16 +335,32 @@ void conn_fork_parent(void)
 	lock_drop(&walk_lock);
 }
 
+/* A thread that is not here may have been in the middle of it. */
+static void direction_left(struct lock *l, struct prefix *p)
+{
+	if (!lock_held(l))
+		return;
+	lock_reset(l);
+	*p = (struct prefix){ .state = PREFIX_LOST };	/* whose the buffer is, nobody knows */
+}
+
+static void conn_left(struct conn *c)
+{
+	direction_left(&c->txl, &c->tx_prefix);
+	direction_left(&c->rxl, &c->rx_prefix);
+}
+
 void conn_fork_child(void)
 {
 	lock_reset(&prefix_lock);
 	lock_reset(&conns_lock);
 	lock_reset(&walk_lock);
+	list_for_each(n, &free_conns)
+		conn_left(list_entry(n, struct conn, all));
 	list_for_each(n, &all_conns) {
 		struct conn *c = list_entry(n, struct conn, all);
 
-		lock_reset(&c->txl);
-		lock_reset(&c->rxl);
+		conn_left(c);
 		heir_fork_child(c);
 		kin_inherit(c);
 		c->inherited = true;
