@@ -447,6 +447,7 @@ struct tx_call {
 	bool blocking;
 	bool raw;		/* the kernel's before the round, and after it */
 	bool busy;		/* another write goes first */
+	bool gone;		/* c was closed while the kernel had the call */
 };
 
 struct tx_wait {
@@ -678,10 +679,16 @@ static void tx_round(struct tx_call *t, struct conn *c)
 {
 	struct io *io = t->io;
 	bool was_raw = !conn_tx_on_ring(c);
+	uint32_t gen = ld_rlx(&c->gen);
 
 	t->c = c;
 	t->busy = tx_busy(c, io);
 	t->n = t->busy ? -EAGAIN : tx_step(c, t->held ? c->fd : t->fd, io);
+	t->gone = !conn_lives(c, gen);
+	if (unlikely(t->gone)) {
+		t->blocking = tx_blocking(c, io);
+		return;
+	}
 	if (likely(t->n >= 0 && io->done + (size_t)t->n >= io->total))
 		return;
 	t->blocking = tx_blocking(c, io);
@@ -711,6 +718,8 @@ static bool tx_over(struct tx_call *t)
 		t->io->done += (size_t)n;
 	if (n >= 0 && t->io->done >= t->io->total)
 		return tx_ends(t, 0);
+	if (unlikely(t->gone))
+		return tx_ends(t, n);
 	if (n < 0 && (n != -EAGAIN || !t->blocking || (t->raw && !t->busy)))
 		return tx_ends(t, n);
 	if (!t->blocking)
@@ -740,12 +749,18 @@ static bool tx_sleep(struct tx_call *t)
 	return tx_ends(t, err == -ETIMEDOUT ? -EAGAIN : err);
 }
 
+/* Between two pieces of one write its number has become another connection's.  txl held. */
+static bool tx_is_another(const struct tx_call *t, const struct conn *c)
+{
+	return unlikely(t->io->done) && (c != t->c || ld_rlx(&c->gen) != t->gen);
+}
+
 static ssize_t tx_loop(struct tx_call *t)
 {
 	for (;;) {
 		struct conn *c = tx_again(t);
 
-		if (!c || !c->established) {
+		if (!c || !c->established || tx_is_another(t, c)) {
 			if (c)
 				lock_drop(&c->txl);
 			return t->io->done ? (ssize_t)t->io->done : io_kernel(t->fd, t->io);

@@ -10,7 +10,7 @@
 
 #include "tests/lib/pattern.h"
 
-enum { WORDS = 20000, CLOSES = 500 };
+enum { WORDS = 20000, LOTS = 64 << 20, CLOSES = 500 };
 
 static void thread_start(struct role *r, pthread_t *th, void *(*run)(void *), void *arg)
 {
@@ -310,6 +310,64 @@ static void number_reused(struct role *r)
 		TRY(r, 0, close(r->s));
 		TRY(r, 0, recv(s2, &c, 1, 0));
 		TRY(r, 0, close(s2));
+	}
+}
+
+static void *write_lots(void *arg)
+{
+	struct job *j = arg;
+	char *buf = malloc(LOTS);
+
+	memset(buf, 'w', LOTS);
+	__atomic_store_n(&j->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+	j->rc = write(j->fd, buf, LOTS);
+	free(buf);
+	return NULL;
+}
+
+/* ... or that a writer of much sleeps on: what it has still to write is not for the new one. */
+static void number_reused_by_writer(struct role *r)
+{
+	struct job j = { 0 };
+	int s2 = -1, c2 = -1;
+	char buf[4096];
+	long wrong = 0;
+	pthread_t th;
+	ssize_t n;
+	char c;
+
+	conn_open(r);
+	CLIENT(r) {
+		j.fd = r->c;
+		thread_start(r, &th, write_lots, &j);
+		asleep_await(&j);
+		TRY(r, 0, close_under_reader(r->c));
+	}
+	conn_more(r, &s2, &c2);
+	CLIENT(r)
+		CHECK(r, c2 == r->c);
+	meet(r);
+	SERVER(r) {
+		while ((n = recv(r->s, buf, sizeof(buf), 0)) > 0)
+			for (ssize_t i = 0; i < n; i++)
+				wrong += buf[i] != 'w';
+		TRY(r, 0, wrong);
+		TRY(r, 0, n);
+		TRY(r, 0, close(r->s));
+		TRY(r, 1, send(s2, "q", 1, 0));
+	}
+	CLIENT(r) {
+		TRY(r, 1, recv(c2, &c, 1, 0));
+		TRY(r, 1, send(c2, "p", 1, 0));
+	}
+	SERVER(r) {
+		TRY(r, 1, recv(s2, &c, 1, 0));
+		CHECK(r, c == 'p');
+		TRY(r, 0, close(s2));
+	}
+	CLIENT(r) {
+		CHECK(r, pthread_join(th, NULL) == 0 && j.rc > 0);
+		TRY(r, 0, close(c2));
 	}
 }
 
@@ -637,6 +695,7 @@ const struct conf_case threads_cases[] = {
 	{ "threads-close-does-not-wake", close_does_not_wake, TOGETHER },
 	{ "threads-dup2-under-reader", dup2_under_reader, TOGETHER },
 	{ "threads-number-reused", number_reused, TOGETHER | PROCESS },
+	{ "threads-number-reused-by-writer", number_reused_by_writer, TOGETHER | PROCESS | COLD },
 	{ "threads-close-under-calls", close_under_calls, TOGETHER | COLD },
 	{ "threads-shutdown-wakes-accept", shutdown_wakes_accept, COLD },
 	{ "threads-shutdown-wakes-writer", shutdown_wakes_writer, 0 },
