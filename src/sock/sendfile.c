@@ -115,11 +115,15 @@ static ssize_t piece(int out, int in, off_t *off, size_t *want)
 
 ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
 {
+	const struct conn *c = fdtab_conn(out);
+	uint32_t gen = c ? ld_rlx(&c->gen) : 0;
 	size_t done = 0, want;
 	ssize_t r;
 
 	hurry(out, true);
 	do {
+		if (done && (fdtab_conn(out) != c || (c && ld_rlx(&c->gen) != gen)))
+			return (ssize_t)done;	/* its number is another's */
 		want = n - done;
 		r = piece(out, in, off, &want);
 		if (r == -ESPIPE && fdtab_conn(out)) {

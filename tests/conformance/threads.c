@@ -6,11 +6,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 
 #include "tests/lib/pattern.h"
 
-enum { WORDS = 20000, LOTS = 64 << 20, CLOSES = 500 };
+enum { WORDS = 20000, LOTS = 40 << 20, CLOSES = 500 };
 
 static void thread_start(struct role *r, pthread_t *th, void *(*run)(void *), void *arg)
 {
@@ -202,7 +204,7 @@ const char *__tsan_default_suppressions(void)
 {
 	return "race:close_does_not_wake\nrace:close_under_reader\n"
 	       /* ... and where the library calls libc's functions on such a number */
-	       "race:io_kernel_in\nrace:io_kernel_out\n";
+	       "race:io_kernel\nrace:by_kernel\n";
 }
 #endif
 
@@ -319,14 +321,30 @@ static void *write_lots(void *arg)
 	char *buf = malloc(LOTS);
 
 	memset(buf, 'w', LOTS);
-	__atomic_store_n(&j->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&j->tid, gettid(), __ATOMIC_SEQ_CST);
 	j->rc = write(j->fd, buf, LOTS);
 	free(buf);
 	return NULL;
 }
 
+static void *sendfile_lots(void *arg)
+{
+	struct job *j = arg;
+	int in = memfd_create("lots", MFD_CLOEXEC);
+	char buf[4096];
+
+	memset(buf, 'w', sizeof(buf));
+	for (int i = 0; i < LOTS / (int)sizeof(buf); i++)
+		j->wrong += write(in, buf, sizeof(buf)) != sizeof(buf);
+	lseek(in, 0, SEEK_SET);
+	__atomic_store_n(&j->tid, gettid(), __ATOMIC_SEQ_CST);
+	j->rc = sendfile(j->fd, in, NULL, LOTS);
+	close(in);
+	return NULL;
+}
+
 /* ... or that a writer of much sleeps on: what it has still to write is not for the new one. */
-static void number_reused_by_writer(struct role *r)
+static void number_reused_by(struct role *r, void *(*writes)(void *))
 {
 	struct job j = { 0 };
 	int s2 = -1, c2 = -1;
@@ -339,7 +357,7 @@ static void number_reused_by_writer(struct role *r)
 	conn_open(r);
 	CLIENT(r) {
 		j.fd = r->c;
-		thread_start(r, &th, write_lots, &j);
+		thread_start(r, &th, writes, &j);
 		asleep_await(&j);
 		TRY(r, 0, close_under_reader(r->c));
 	}
@@ -366,9 +384,19 @@ static void number_reused_by_writer(struct role *r)
 		TRY(r, 0, close(s2));
 	}
 	CLIENT(r) {
-		CHECK(r, pthread_join(th, NULL) == 0 && j.rc > 0);
+		CHECK(r, pthread_join(th, NULL) == 0 && j.rc > 0 && !j.wrong);
 		TRY(r, 0, close(c2));
 	}
+}
+
+static void number_reused_by_writer(struct role *r)
+{
+	number_reused_by(r, write_lots);
+}
+
+static void number_reused_by_sendfile(struct role *r)
+{
+	number_reused_by(r, sendfile_lots);
 }
 
 static void *accept_one(void *arg)
@@ -696,6 +724,7 @@ const struct conf_case threads_cases[] = {
 	{ "threads-dup2-under-reader", dup2_under_reader, TOGETHER },
 	{ "threads-number-reused", number_reused, TOGETHER | PROCESS },
 	{ "threads-number-reused-by-writer", number_reused_by_writer, TOGETHER | PROCESS | COLD },
+	{ "threads-number-reused-by-sendfile", number_reused_by_sendfile, TOGETHER | PROCESS | COLD },
 	{ "threads-close-under-calls", close_under_calls, TOGETHER | COLD },
 	{ "threads-shutdown-wakes-accept", shutdown_wakes_accept, COLD },
 	{ "threads-shutdown-wakes-writer", shutdown_wakes_writer, 0 },
