@@ -48,6 +48,12 @@ struct check {
 extern const struct check host_checks[];
 extern const size_t host_check_count;
 
+/*
+ * What is missing for connections over that RDMA device (NULL: any); "" if
+ * nothing is.  The devices' and the libraries' own checks say more.
+ */
+void device_lacks(const char *name, char *what, size_t size);
+
 /* The connecting side of HOST:PORT from here.  Return: 0, or EXIT_USAGE. */
 #define PEER_RESULTS 8
 struct peer_answer {

@@ -418,23 +418,27 @@ static void add_port(struct result *r, const char *dev, const char *port)
 		r->v = V_OK;
 }
 
+static void add_ports(struct result *r, const char *dev)
+{
+	char path[600];
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%.200s/ports", dev);
+	DIR *ports = opendir(path);
+	for (struct dirent *p; ports && (p = readdir(ports)) != NULL;)
+		if (p->d_name[0] != '.')
+			add_port(r, dev, p->d_name);
+	if (ports)
+		closedir(ports);
+}
+
 static void check_devices(struct result *r)
 {
 	DIR *d = opendir("/sys/class/infiniband");
-	char path[600];
 
 	result_set(r, V_WARN, "%s", "");
-	for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
-		if (e->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/sys/class/infiniband/%.200s/ports", e->d_name);
-		DIR *ports = opendir(path);
-		for (struct dirent *p; ports && (p = readdir(ports)) != NULL;)
-			if (p->d_name[0] != '.')
-				add_port(r, e->d_name, p->d_name);
-		if (ports)
-			closedir(ports);
-	}
+	for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+		if (e->d_name[0] != '.')
+			add_ports(r, e->d_name);
 	if (d)
 		closedir(d);
 	if (!r->text[0])
@@ -468,6 +472,35 @@ static void check_dev_files(struct result *r)
 	if (r->v == V_WARN)
 		result_fix(r, seen ? "chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm" :
 			   "modprobe -a ib_uverbs rdma_ucm");
+}
+
+/* Has it a port that is active?  name NULL: any device. */
+static bool device_active(const char *name)
+{
+	DIR *d = opendir("/sys/class/infiniband");
+	struct result r = { .v = V_WARN };
+
+	for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+		if (e->d_name[0] == '.' || (name && strcmp(name, e->d_name)))
+			continue;
+		r.text[0] = '\0';
+		add_ports(&r, e->d_name);
+	}
+	if (d)
+		closedir(d);
+	return r.v == V_OK;
+}
+
+void device_lacks(const char *name, char *what, size_t size)
+{
+	what[0] = '\0';
+	if (!device_active(name))
+		snprintf(what, size, "no RDMA device%s%.64s with an active port is here",
+			 name ? " " : "", name ? name : "");
+	else if (!loads("libibverbs.so.1") || !loads("librdmacm.so.1"))
+		snprintf(what, size, "libibverbs or librdmacm is not here");
+	else if (access("/dev/infiniband/rdma_cm", R_OK | W_OK))
+		snprintf(what, size, "/dev/infiniband/rdma_cm: %s", strerror(errno));
 }
 
 const struct check host_checks[] = {

@@ -4,8 +4,9 @@
  *
  * Nothing is connected to or asked: the listener is looked up in the kernel's
  * tables, and its process in /proc.  What is found out in this order decides:
- * is the address ours, does somebody listen, whose is it, does it run under
- * the library, and is it told not to.
+ * do the settings here let it, is the address ours, does somebody listen, whose
+ * is it, does it run under the library, and is it told not to.  Of another host
+ * only this end can be told.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -25,6 +26,7 @@
 
 #include "../lib/nettcp.h"
 #include "../stat/stat.h"
+#include "base/config.h"
 #include "base/util.h"
 #include "meet/meet.h"
 
@@ -215,6 +217,11 @@ static struct search who_listens(const struct addrinfo *ai, int port)
 	return q;
 }
 
+static bool wants_device(void)
+{
+	return config.rnic.choice == RNIC_VERBS || config.rnic.choice == RNIC_NAMED;
+}
+
 static void ours(struct peer_answer *a, const struct addrinfo *all, int port)
 {
 	struct search q = who_listens(all, port);
@@ -236,8 +243,65 @@ static void ours(struct peer_answer *a, const struct addrinfo *all, int port)
 	result_set(r, V_OK, "this host, and somebody listens%s",
 		   name_held(ai, port) ? "; one who has accepted there runs under sidestep" : "");
 	judge_all(a, &q);
+	if (a->v == V_OK && wants_device())
+		result_set(add(a), V_INFO, "if SIDESTEP_RNIC asks for the device there, too; else: no-rnic");
 	if (a->v == V_UNKNOWN && name_held(ai, port))
 		decide(a, V_OK, REASON_NONE);
+}
+
+/* Do the settings of a program started here keep it on TCP? */
+static bool told_not_to(struct peer_answer *a, const struct addrinfo *ai, int port)
+{
+	const void *sa = ai->ai_addr;
+	const void *addr = ai->ai_family == AF_INET ?
+		(const void *)&((const struct sockaddr_in *)sa)->sin_addr :
+		(const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
+	bool rule = config_rule((uint16_t)port, 0, ai->ai_family, addr) == RULE_TCP;
+
+	if (!rule && config.enabled && config.attach != ATTACH_NEVER && config.rnic.choice != RNIC_NONE)
+		return false;
+	struct result *r = add(a);
+	result_set(r, V_FAIL, "%s", rule ? "a rule here keeps it on TCP" : "the settings here keep it on TCP");
+	result_fix(r, "sidestep --show-config    # says which, and from where");
+	decide(a, V_FAIL, REASON_CONFIG);
+	return true;
+}
+
+static bool lacks_device(struct peer_answer *a)
+{
+	char what[200];
+
+	device_lacks(config.rnic.choice == RNIC_NAMED ? config.rnic.device : NULL, what, sizeof(what));
+	if (!what[0])
+		return false;
+	struct result *r = add(a);
+	result_set(r, V_FAIL, "SIDESTEP_RNIC asks for a device, and %s", what);
+	result_fix(r, "sidestep-check    # devices, device-files and verbs say what to do; on one host: unset SIDESTEP_RNIC");
+	decide(a, V_FAIL, REASON_NO_RNIC);
+	return true;
+}
+
+static void elsewhere(struct peer_answer *a, const char *host, int port)
+{
+	struct result *r = add(a);
+
+	if (!wants_device()) {
+		result_set(r, V_FAIL, "%s is no address of this network namespace: another host, or a container with a network of its own; only RDMA devices lead there, and SIDESTEP_RNIC does not ask for one",
+			   host);
+		result_fix(r, "export SIDESTEP_RNIC=verbs    # two hosts with RDMA devices: at both ends; one host: run both in one network namespace (--network host)");
+		decide(a, V_FAIL, REASON_OTHER_NETNS_OR_NAT);
+		return;
+	}
+	if (lacks_device(a)) {
+		result_set(r, V_INFO, "%s is another host, or a container with a network of its own", host);
+		return;
+	}
+	result_set(r, V_UNKNOWN, "%s is another host: this end would ask there by rdma_cm; whether a program there answers is not tried",
+		   host);
+	result_fix(r, "SIDESTEP_RNIC=verbs sidestep-check --peer localhost:%d    # on %s", port, host);
+	decide(a, V_UNKNOWN, REASON_NONE);
+	if (!config.key_file[0])
+		result_set(add(a), V_INFO, "without SIDESTEP_KEY_FILE at both ends the first 4 KiB of a connection stay on TCP");
 }
 
 static int split(const char *peer, char *host, size_t size, const char **port)
@@ -265,21 +329,18 @@ int peer_check(const char *peer, struct peer_answer *a)
 	const char *port;
 
 	memset(a, 0, sizeof(*a));
+	config_load(environ);
 	if (split(peer, host, sizeof(host), &port))
 		return EXIT_USAGE;
 	int err = getaddrinfo(host, port, &hints, &all);
 	if (err) {
 		result_set(add(a), V_UNKNOWN, "%s: %s", host, gai_strerror(err));
 		decide(a, V_UNKNOWN, REASON_NONE);
-	} else if (is_ours(all)) {
-		ours(a, all, atoi(port));
-	} else {
-		struct result *r = add(a);
-
-		result_set(r, V_FAIL, "%s is no address of this network namespace: another host, or a container with a network of its own",
-			   host);
-		result_fix(r, "on one host: run both in one network namespace (--network host)");
-		decide(a, V_FAIL, REASON_OTHER_NETNS_OR_NAT);
+	} else if (!told_not_to(a, all, atoi(port))) {
+		if (!is_ours(all))
+			elsewhere(a, host, atoi(port));
+		else if (!wants_device() || !lacks_device(a))
+			ours(a, all, atoi(port));
 	}
 	if (all)
 		freeaddrinfo(all);
