@@ -274,7 +274,7 @@ static int liar(void)
 
 static void a_page_that_lies_hurts_nobody(void **state)
 {
-	const struct filter f = { .conns = true };
+	const struct filter f = { .rows = true, .conns = true };
 	int null = open("/dev/null", O_WRONLY), out = dup(1);
 
 	privfd_close_all(none);
@@ -292,7 +292,7 @@ static void a_page_that_lies_hurts_nobody(void **state)
 			text_show(all, 1, &f);
 			json_show(all, 1, &f);
 			prometheus_show(all, 1, &f);
-			text_rates(all, 1, all, 1, 0.5, true);
+			text_rates(stdout, all, 1, all, 1, 0.5, true, &f);
 		}
 		find_free(all, 1);
 		close(fd);

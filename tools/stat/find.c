@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINK_TEXT "/memfd:" PAGE_NAME " (deleted)"
@@ -205,4 +206,24 @@ void find_free(struct shown *all, int n)
 	for (int i = 0; i < n; i++)
 		read_free(&all[i]);
 	free(all);
+}
+
+int find_filled(const struct filter *f, struct shown **all)
+{
+	int n = find_all(all, f);
+
+	if (n < 0)
+		fprintf(stderr, "sidestep-stat: pid %d: %s\n", (int)f->pid,
+			n == -ENOENT ? "shows nothing; does it run under sidestep?" : strerror(-n));
+	else if (f->conns)
+		addr_fill(*all, n);
+	return n;
+}
+
+double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }

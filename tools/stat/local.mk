@@ -13,7 +13,7 @@ stat_sources = \
 	tools/stat/rows.c \
 	tools/stat/stat.h \
 	tools/stat/text.c
-tools_sidestep_stat_SOURCES = tools/stat/main.c $(stat_sources)
+tools_sidestep_stat_SOURCES = tools/stat/main.c tools/stat/screen.c $(stat_sources)
 tools_sidestep_stat_CPPFLAGS = $(AM_CPPFLAGS) -DVERSION='"$(VERSION)"'
 tools_sidestep_stat_LDADD = libcore.la
 

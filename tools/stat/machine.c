@@ -78,7 +78,7 @@ static void json_process(const struct shown *s, const struct filter *f)
 		json_number("connections_not_shown", s->conns_lost);
 		json_links(s);
 	}
-	if (f->conns && !s->other_layout) {
+	if (f->rows && !s->other_layout) {
 		json_open("connections", '[');
 		for (uint32_t i = 0; i < s->nconns; i++)
 			if (conn_wanted(&s->conns[i], f))
@@ -134,14 +134,14 @@ static void metric_head(const char *name, const char *help, const char *type)
 	printf("# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void conns_by_path(const struct shown *s)
+static void conns_by_path(const struct shown *s, const struct filter *f)
 {
 	uint64_t soft = 0, verbs = 0, tcp = 0;
 
 	for (uint32_t i = 0; i < s->nconns; i++) {
 		const struct shown_conn *c = &s->conns[i];
 
-		if (!(c->e.flags & SHOW_ESTABLISHED))
+		if (!(c->e.flags & SHOW_ESTABLISHED) || !conn_wanted(c, f))
 			continue;
 		if (!strcmp(conn_path(c), "tcp"))
 			tcp++;
@@ -155,6 +155,11 @@ static void conns_by_path(const struct shown *s)
 	one("sidestep_connections", s, "path", "tcp", tcp);
 }
 
+static bool shown_as_metrics(const struct shown *s, const struct filter *f)
+{
+	return !s->other_layout && proc_wanted(s, f);
+}
+
 void prometheus_show(const struct shown *all, int n, const struct filter *f)
 {
 	char name[64];
@@ -164,17 +169,19 @@ void prometheus_show(const struct shown *all, int n, const struct filter *f)
 			 c == CNT_conns_total ? "" : "_total");
 		metric_head(name, texts[c], "counter");
 		for (int i = 0; i < n; i++)
-			if (!all[i].other_layout)
+			if (shown_as_metrics(&all[i], f))
 				one(name, &all[i], NULL, NULL, all[i].sum.v[c]);
 	}
 	metric_head("sidestep_reasons_total", "why connections are not on a ring, or left it", "counter");
 	for (int i = 0; i < n; i++)
-		for (int r = 1; r < REASON_COUNT; r++)
+		for (int r = 1; shown_as_metrics(&all[i], f) && r < REASON_COUNT; r++)
 			if (all[i].sum.reason[r])
 				one("sidestep_reasons_total", &all[i], "reason",
 				    reason_name((enum reason)r), all[i].sum.reason[r]);
+	if (!f->conns)
+		return;
 	metric_head("sidestep_connections", "connections now, by the way they take", "gauge");
 	for (int i = 0; i < n; i++)
-		if (!all[i].other_layout)
-			conns_by_path(&all[i]);
+		if (shown_as_metrics(&all[i], f))
+			conns_by_path(&all[i], f);
 }

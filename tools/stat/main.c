@@ -18,7 +18,7 @@ static const char usage[] =
 "  -P, --port PORT      connections with this port at either end\n"
 "      --path PATH      connections that take this way: tcp, soft, verbs\n"
 "  -s, --summary        processes and links, no connections\n"
-"  -w, --watch SECONDS  rates, again and again\n"
+"  -w, --watch SECONDS  rates, again and again; on a terminal a screen (q: quit)\n"
 "  -n, --count N        ... so many times\n"
 "      --json           one JSON object\n"
 "      --prometheus     text format of Prometheus\n"
@@ -29,7 +29,7 @@ static const char usage[] =
 
 enum form { FORM_TEXT, FORM_JSON, FORM_PROMETHEUS };
 
-static struct filter filter = { .conns = true };
+static struct filter filter = { .rows = true };
 static enum form form;
 static double watch;
 static long times = -1;
@@ -88,7 +88,7 @@ static int option(int c)
 	case 'n':
 		return number("--count", optarg, 1, INT32_MAX, &times);
 	case 's':
-		filter.conns = false;
+		filter.rows = false;
 		return 0;
 	case 'j':
 		form = FORM_JSON;
@@ -104,22 +104,10 @@ static int option(int c)
 	}
 }
 
-static int look(struct shown **all)
-{
-	int n = find_all(all, &filter);
-
-	if (n < 0)
-		fprintf(stderr, "sidestep-stat: pid %d: %s\n", (int)filter.pid,
-			n == -ENOENT ? "shows nothing; does it run under sidestep?" : strerror(-n));
-	else if (filter.conns)
-		addr_fill(*all, n);
-	return n;
-}
-
 static int once(void)
 {
 	struct shown *all;
-	int n = look(&all);
+	int n = find_filled(&filter, &all);
 
 	if (n < 0)
 		return EXIT_FAILED;
@@ -133,15 +121,7 @@ static int once(void)
 	return 0;
 }
 
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void pause_s(double s)
+static void sleep_s(double s)
 {
 	struct timespec t = { (time_t)s, (long)((s - (double)(time_t)s) * 1e9) };
 
@@ -155,15 +135,14 @@ static int again(void)
 	double at = now_s();
 	bool first = true;
 
-	filter.conns = false;
-	nthen = look(&then);
+	nthen = find_filled(&filter, &then);
 	for (long i = 0; nthen >= 0 && (times < 0 || i < times); i++) {
-		pause_s(watch);
-		n = look(&now);
+		sleep_s(watch);
+		n = find_filled(&filter, &now);
 		if (n < 0)
 			break;
 		double t = now_s();
-		text_rates(now, n, then, nthen, t - at, first || i % 20 == 0);
+		text_rates(stdout, now, n, then, nthen, t - at, first || i % 20 == 0, &filter);
 		first = false;
 		find_free(then, nthen);
 		then = now;
@@ -180,7 +159,7 @@ static int again_machine(void)
 
 	for (long i = 0; !err && (times < 0 || i < times); i++) {
 		if (i)
-			pause_s(watch);
+			sleep_s(watch);
 		err = once();
 		fflush(stdout);
 	}
@@ -219,6 +198,12 @@ int main(int argc, char **argv)
 	}
 	if (optind < argc)
 		return wrong("an argument", argv[optind]);
+	bool screen = watch > 0 && form == FORM_TEXT && screen_can();
+	bool named = filter.port || filter.path;
+	/* rates on paper are of processes, and their connections only to filter by */
+	filter.conns = named || screen || (filter.rows && !(watch > 0 && form == FORM_TEXT));
+	if (screen)
+		return screen_run(&filter, watch, times);
 	if (watch > 0)
 		return form == FORM_TEXT ? again() : again_machine();
 	return once();

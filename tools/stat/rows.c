@@ -22,6 +22,10 @@ const char *conn_reason(const struct shown_conn *c)
 
 	if (c->e.tx_path == PATH_RING && c->e.rx_path == PATH_RING)
 		return reason_name(REASON_NONE);
+	/* it is no connection (yet): there is nothing to give a reason for */
+	if (!(c->e.flags & (SHOW_ESTABLISHED | SHOW_CLOSING)) && !c->e.retreats &&
+	    (why == REASON_NOT_WARM || why == REASON_CLOSED_FIRST))
+		return reason_name(REASON_NONE);
 	/* what it would be, if it ended now; it has not */
 	if (why == REASON_CLOSED_FIRST && !(c->e.flags & SHOW_CLOSING))
 		why = REASON_NOT_WARM;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/page.h"
@@ -51,8 +52,9 @@ struct shown {
 struct filter {
 	pid_t pid;			/* 0: all */
 	int port;			/* 0: all; of either end */
-	const char *path;		/* NULL: all; tcp, soft */
-	bool conns;			/* read connections at all */
+	const char *path;		/* NULL: all; tcp, soft, verbs */
+	bool rows;			/* show connections */
+	bool conns;			/* read them: to show or to filter by */
 };
 
 /* ---- read.c: one process ---- */
@@ -90,6 +92,10 @@ int find_one(struct shown *s, pid_t pid, bool conns);
 int find_all(struct shown **all, const struct filter *f);
 void find_free(struct shown *all, int n);
 
+/* The same with addresses, and said on stderr what went wrong. */
+int find_filled(const struct filter *f, struct shown **all);
+double now_s(void);			/* CLOCK_MONOTONIC */
+
 void program_of(pid_t pid, char *buf, size_t size);
 
 /* ---- addr.c: addresses of conns that their process has not learnt ---- */
@@ -109,9 +115,19 @@ const struct shown_link *conn_link(const struct shown *s, const struct shown_con
 /* ---- output ---- */
 
 void text_show(const struct shown *all, int n, const struct filter *f);
-void text_rates(const struct shown *now, int n, const struct shown *then, int nthen,
-		double seconds, bool head);
+/* of those that conn_wanted() names, if it has not all */
+void text_rates(FILE *out, const struct shown *now, int n, const struct shown *then, int nthen,
+		double seconds, bool head, const struct filter *f);
+const char *text_bytes(double v, char buf[16]);			/* "1.5M" */
+const char *text_who(const struct shown *s, char buf[48]);	/* "redis-server/17", printable */
 void json_show(const struct shown *all, int n, const struct filter *f);
 void prometheus_show(const struct shown *all, int n, const struct filter *f);
+
+/* ---- screen.c: the picture of now, again and again ---- */
+
+bool screen_can(void);			/* standard output is a terminal that can */
+
+/* Once in every_s seconds, times times (below 0: for ever).  Return: the exit status. */
+int screen_run(const struct filter *f, double every_s, long times);
 
 #endif

@@ -58,6 +58,19 @@ static const char *printable(const char *s, char buf[32])
 	return buf;
 }
 
+const char *text_bytes(double v, char buf[16])
+{
+	return bytes(v, buf);
+}
+
+const char *text_who(const struct shown *s, char buf[48])
+{
+	char name[32];
+
+	snprintf(buf, 48, "%s/%d", printable(s->program, name), (int)s->pid);
+	return buf;
+}
+
 static void way(const struct shown *s, const char *name, enum counter tx, enum counter txm,
 		enum counter rx, enum counter rxm)
 {
@@ -125,14 +138,13 @@ static const char *count_of(const struct shown_conn *c, uint64_t v, char buf[16]
 
 static void row(const struct shown *s, const struct shown_conn *c)
 {
-	char l[64], r[64], who[48], name[32], n[4][16];
+	char l[64], r[64], who[48], n[4][16];
 
 	conn_addr(c, false, l, sizeof(l));
 	conn_addr(c, true, r, sizeof(r));
-	snprintf(who, sizeof(who), "%s/%d", printable(s->program, name), (int)s->pid);
 	printf("%-11s %-8s %-16s %-22s %-22s %7s %7s %7s %7s %-22s %d\n", conn_state(c), conn_path(c),
 	       conn_reason(c), l, r, count_of(c, c->ring_tx, n[0]), count_of(c, c->ring_rx, n[1]),
-	       count_of(c, c->tcp_tx, n[2]), count_of(c, c->tcp_rx, n[3]), who, c->e.fd);
+	       count_of(c, c->tcp_tx, n[2]), count_of(c, c->tcp_rx, n[3]), text_who(s, who), c->e.fd);
 }
 
 void text_show(const struct shown *all, int n, const struct filter *f)
@@ -142,7 +154,7 @@ void text_show(const struct shown *all, int n, const struct filter *f)
 	for (int i = 0; i < n; i++)
 		if (proc_wanted(&all[i], f))
 			process(&all[i]);
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; f->rows && i < n; i++) {
 		for (uint32_t j = 0; j < all[i].nconns; j++) {
 			if (!conn_wanted(&all[i].conns[j], f))
 				continue;
@@ -188,31 +200,34 @@ static const struct shown *before(const struct shown *s, const struct shown *the
 	return NULL;
 }
 
-void text_rates(const struct shown *now, int n, const struct shown *then, int nthen,
-		double seconds, bool head)
+static void rate_row(FILE *out, const struct shown *now, const struct shown *old, double seconds)
 {
-	char who[48], name[32], buf[16];
+	char who[48], buf[16];
 
+	fprintf(out, "%-22s", text_who(now, who));
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+		uint64_t a = column(old, i), b = column(now, i);
+		double rate = b > a ? (double)(b - a) / seconds : 0;
+
+		fprintf(out, " %9s", columns[i].write(rate, buf));
+	}
+	fputc('\n', out);
+}
+
+void text_rates(FILE *out, const struct shown *now, int n, const struct shown *then, int nthen,
+		double seconds, bool head, const struct filter *f)
+{
 	if (head) {
-		printf("%-22s", "PROGRAM/PID");
+		fprintf(out, "%-22s", "PROGRAM/PID");
 		for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-			printf(" %9s", columns[i].head);
-		putchar('\n');
+			fprintf(out, " %9s", columns[i].head);
+		fputc('\n', out);
 	}
 	for (int k = 0; k < n; k++) {
 		const struct shown *old = before(&now[k], then, nthen);
 
-		if (!old || now[k].other_layout)
-			continue;
-		snprintf(who, sizeof(who), "%s/%d", printable(now[k].program, name), (int)now[k].pid);
-		printf("%-22s", who);
-		for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-			uint64_t a = column(old, i), b = column(&now[k], i);
-			double rate = b > a ? (double)(b - a) / seconds : 0;
-
-			printf(" %9s", columns[i].write(rate, buf));
-		}
-		putchar('\n');
+		if (old && !now[k].other_layout && proc_wanted(&now[k], f))
+			rate_row(out, &now[k], old, seconds);
 	}
-	fflush(stdout);
+	fflush(out);
 }
