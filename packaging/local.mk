@@ -34,3 +34,11 @@ check-install: all
 .PHONY: check-package
 check-package: distdir
 	$(srcdir)/packaging/check_package $(PACKAGE_FLAGS) $(distdir)
+
+# the folders that are ours alone; they stay where somebody has put something in
+uninstall-hook: uninstall-folders
+.PHONY: uninstall-folders
+uninstall-folders:
+	for d in '$(profiledir)' '$(pkgdatadir)' '$(examplesdir)' '$(docdir)' '$(sidestepincludedir)'; do \
+		test ! -d "$(DESTDIR)$$d" || rmdir "$(DESTDIR)$$d" 2>/dev/null || :; \
+	done
