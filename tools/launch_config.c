@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/nearest.h"
 #include "base/util.h"
+#include "lib/variable.h"
 
 #define EXIT_BAD	1
 #define EXIT_OURS	125
@@ -59,9 +60,17 @@ static bool profiles_dir(char out[PATH_MAX])
 	return access(out, R_OK | X_OK) == 0;
 }
 
-static int no_profile(const char *dir, const char *name)
+/* The user's own, ~/.config/sidestep/; false: there is no home. */
+static bool own_profiles(char out[PATH_MAX])
 {
-	char best[256] = "";
+	if (!conf_user_path(out, PATH_MAX, getenv("XDG_CONFIG_HOME"), getenv("HOME")))
+		return false;
+	out[strlen(out) - strlen(".conf")] = '\0';
+	return true;
+}
+
+static void nearest_in(const char *dir, const char *name, char best[256])
+{
 	DIR *d = opendir(dir);
 
 	for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
@@ -72,18 +81,37 @@ static int no_profile(const char *dir, const char *name)
 		*dot = '\0';
 		if (!best[0] || name_distance(name, strlen(name), e->d_name) <
 				name_distance(name, strlen(name), best))
-			snprintf(best, sizeof(best), "%s", e->d_name);
+			snprintf(best, 256, "%s", e->d_name);
 	}
 	if (d)
 		closedir(d);
+}
+
+static int no_profile(const char *own, const char *dir, const char *name)
+{
+	char best[256] = "";
+
+	nearest_in(dir, name, best);
+	nearest_in(own, name, best);
 	fprintf(stderr, "sidestep: no profile \"%s\"", name);
 	fprintf(stderr, best[0] ? "; did you mean \"%s\"?\n" : " in %s\n", best[0] ? best : dir);
 	return EXIT_OURS;
 }
 
+/* Which of our options has set a variable; "": the environment had it before, or nobody. */
+static char set_by[ARRAY_SIZE(settings)][300];
+
+int config_set_by(const char *variable, const char *value, const char *option)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
+		if (!strcmp(settings[i].variable, variable) && !getenv(variable))
+			snprintf(set_by[i], sizeof(set_by[i]), "%s", option);
+	return setenv(variable, value, 0);
+}
+
 static void into_environment(void *arg, const char *variable, const char *value, unsigned line)
 {
-	setenv(variable, value, 0);
+	config_set_by(variable, value, arg);
 }
 
 static int refuse_rule(void *arg, const struct rule *r, unsigned line)
@@ -94,16 +122,24 @@ static int refuse_rule(void *arg, const struct rule *r, unsigned line)
 int profile_use(const char *name)
 {
 	static const struct conf_sink sink = { into_environment, refuse_rule };
-	char dir[PATH_MAX], path[PATH_MAX + 300];
+	char own[PATH_MAX] = "", dir[PATH_MAX], path[PATH_MAX + 300], option[300];
 	struct conf_error err;
+	ssize_t n = -ENOENT;
 
 	if (!profiles_dir(dir))
 		snprintf(dir, sizeof(dir), "%s", PROFILES);
-	snprintf(path, sizeof(path), "%s/%.255s.conf", dir, name);
-	ssize_t n = strchr(name, '/') ? -ENOENT : conf_read(path, false, text, &err);
+	if (!strchr(name, '/') && own_profiles(own)) {
+		snprintf(path, sizeof(path), "%s/%.255s.conf", own, name);
+		n = conf_read(path, true, text, &err);
+	}
+	if (n == -ENOENT && !strchr(name, '/')) {
+		snprintf(path, sizeof(path), "%s/%.255s.conf", dir, name);
+		n = conf_read(path, false, text, &err);
+	}
 	if (n == -ENOENT)
-		return no_profile(dir, name);
-	if (n < 0 || conf_parse(text, (size_t)n, &sink, NULL, &err)) {
+		return no_profile(own, dir, name);
+	snprintf(option, sizeof(option), "-p %.255s", name);
+	if (n < 0 || conf_parse(text, (size_t)n, &sink, option, &err)) {
 		complain(path, &err);
 		return EXIT_OURS;
 	}
@@ -181,7 +217,8 @@ static void note_setting(void *arg, const char *variable, const char *value, uns
 			snprintf(values[i].origin, sizeof(values[i].origin), "%s:%u",
 				 (const char *)arg, line);
 		else
-			snprintf(values[i].origin, sizeof(values[i].origin), "%s", variable);
+			snprintf(values[i].origin, sizeof(values[i].origin), "%s",
+				 set_by[i][0] ? set_by[i] : variable);
 	}
 }
 
@@ -205,9 +242,10 @@ static int show_rule(void *arg, const struct rule *r, unsigned line)
 	return 0;
 }
 
-static void show_settings(void)
+static int show_settings(void)
 {
 	static struct config scratch;
+	int bad = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
 		const struct value *v = &values[i];
@@ -219,30 +257,26 @@ static void show_settings(void)
 			fprintf(stderr, "sidestep: %s cannot be \"%s\"; the default holds\n",
 				settings[i].variable, value);
 			value = settings[i].def;
+			origin = "default";
+			bad = EXIT_BAD;
 		}
 		snprintf(both, sizeof(both), "%s = %s", settings[i].name, *value ? value : "# none");
 		printf("%-40s # %s\n", both, origin);
 	}
+	return bad;
 }
 
-/* A variable that looks like one of ours, and is none. */
 static int unknown_variables(void)
 {
 	int bad = 0;
 
 	for (char **e = environ; *e; e++) {
-		size_t n = strcspn(*e, "="), best = 0;
+		const char *nearest = variable_unknown(*e);
 
-		if (strncmp(*e, "SIDESTEP", 8) != 0)
+		if (!nearest)
 			continue;
-		for (size_t i = 1; i < ARRAY_SIZE(settings); i++)
-			if (name_distance(*e, n, settings[i].variable) <
-			    name_distance(*e, n, settings[best].variable))
-				best = i;
-		if (strlen(settings[best].variable) == n && !strncmp(*e, settings[best].variable, n))
-			continue;
-		fprintf(stderr, "sidestep: no variable \"%.*s\"; did you mean \"%s\"?\n", (int)n, *e,
-			settings[best].variable);
+		fprintf(stderr, "sidestep: no variable \"%.*s\"; did you mean \"%s\"?\n",
+			(int)strcspn(*e, "="), *e, nearest);
 		bad = EXIT_BAD;
 	}
 	return bad;
@@ -266,7 +300,7 @@ int config_show(void)
 	n = files_read(paths);
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)
-			show_settings();
+			bad |= show_settings();
 		for (int i = 0; i < n; i++) {
 			ssize_t bytes = pass && !good[i] ? -ENOENT :
 					conf_read(paths[i], is_owned(i, n), text, &err);

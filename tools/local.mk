@@ -4,7 +4,7 @@
 # the build tree by where it stands itself.
 bin_PROGRAMS += tools/sidestep
 tools_sidestep_SOURCES = tools/sidestep.c tools/launch_config.c tools/launch_config.h \
-	tools/lib/library.c tools/lib/library.h
+	tools/lib/library.c tools/lib/library.h tools/lib/variable.c tools/lib/variable.h
 tools_sidestep_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"' -DPROFILES='"$(pkgdatadir)/profiles"' -DVERSION='"$(VERSION)"'
 tools_sidestep_LDADD = libcore.la
 include tools/bench/local.mk

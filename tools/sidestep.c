@@ -104,7 +104,7 @@ static void option(const char *arg)
 	const struct setting *s = setting_find(arg, (size_t)(eq - arg));
 	if (config_set(&scratch, s->variable, eq + 1) < 0)
 		die("%s cannot be \"%s\"; it can be: %s", s->name, eq + 1, s->values);
-	if (setenv(s->variable, eq + 1, 0) < 0)
+	if (config_set_by(s->variable, eq + 1, "-o") < 0)
 		die("%s", strerror(errno));
 }
 

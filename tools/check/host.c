@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "../lib/library.h"
+#include "../lib/variable.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/util.h"
@@ -356,7 +357,16 @@ static void check_settings(struct result *r)
 
 	if (!files_good(r))
 		return;
+	for (char **e = environ; *e; e++) {
+		const char *nearest = variable_unknown(*e);
+		int len = (int)strcspn(*e, "=");
 
+		if (!nearest)
+			continue;
+		result_set(r, V_WARN, "there is no variable %.*s; did you mean %s?", len, *e, nearest);
+		result_fix(r, "unset %.*s    # export %s=...", len, *e, nearest);
+		return;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const char *v = getenv(variables[i]);
 

@@ -7,6 +7,8 @@ tools_sidestep_check_SOURCES = \
 	tools/check/peer.c \
 	tools/lib/library.c \
 	tools/lib/library.h \
+	tools/lib/variable.c \
+	tools/lib/variable.h \
 	$(stat_sources)
 tools_sidestep_check_CPPFLAGS = $(AM_CPPFLAGS) -DLIBDIR='"$(libdir)"' -DVERSION='"$(VERSION)"'
 tools_sidestep_check_LDADD = libcore.la
