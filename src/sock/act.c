@@ -149,8 +149,10 @@ static uint32_t write_record(struct conn *c)
 			conn_error_took(c, (int)-n);
 			n = (ssize_t)len;	/* a dead socket takes everything */
 		}
-		if ((size_t)n == len)
+		if ((size_t)n == len) {
 			count(CNT_records_tx, 1);
+			log_trace("fd %d record sent, epoch %u", c->fd, c->tx.e);
+		}
 		acts |= ptx_record_wrote(&c->tx, (size_t)n);
 	}
 	nodelay_end(c);
@@ -595,8 +597,10 @@ static void feed(struct conn *c, const uint8_t *p, size_t n)
 			log_error("fd %d: program's bytes where a record was due", c->fd);
 			seg.act |= PA_RESET;
 		}
-		if (seg.kind == PSEG_RECORD)
+		if (seg.kind == PSEG_RECORD) {
 			count(CNT_records_rx, 1);
+			log_trace("fd %d record read, epoch %u", c->fd, c->rx.e);
+		}
 		if (c->closing && seg.kind == PSEG_DROP && seg.n && !drop)
 			c->end_reset = true;	/* the program's bytes, come too late */
 		rx_act_with(c, seg.act, seg.other);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "meet/proof.h"
 #include "sock/accepted.h"
 #include "sock/again.h"
@@ -72,6 +73,7 @@ int bind_send(struct conn *c, struct link *l)
 			c->bind_ns = clock_ns();
 			c->bind_answered = false;
 			link_send(l, &m);
+			log_trace("fd %d sends BIND on link %u slot %u", c->fd, l->id, slot);
 		}
 	}
 	conn_unlock_both(c);

@@ -625,6 +625,7 @@ static void establish(struct conn *c, bool active)
 	owed_untold(&c->owed);	/* of an earlier try, or life */
 	if (!xchg_acqrel(&c->counted, true))	/* pairs with conn_count_final(), at exit */
 		count(CNT_conns_total, 1);
+	log_trace("fd %d %s", c->fd, active ? "connects" : "is accepted");
 }
 
 /* Another number of the program's for c, when the first one is closed. */
@@ -806,6 +807,7 @@ static bool last_number(struct conn *c, int fd)
 		else
 			add_rlx(&end_pending, 1);
 		conn_watcher->closed(c);
+		log_trace("fd %d is closed, its end is under way on fd %d", fd, hi);
 		st_rlx(&c->fd, hi);
 	} else {
 		conn_watcher->closed(c);

@@ -90,6 +90,7 @@ void meeting_later(struct conn *c, enum reason why)
 		st_rlx(&c->meet_bytes, MAX(2 * (c->tx.kc + c->rx.pos), (uint64_t)WARM_BYTES));
 	}
 	conn_unlock_both(c);
+	log_trace("fd %d asks again later: %s", c->fd, reason_name(why));
 	if (why == REASON_PEER_UNPROVEN && !c->asked_again) {
 		c->asked_again = true;
 		again_put(c);
@@ -229,8 +230,11 @@ void bind_meet(struct conn *c)
 		  !c->closing && !c->link;
 	bool held = go && bind_held(c);
 	int err = go ? conn_tuple_learn(c) : 0;
-	if (go && !held)
+	if (go && !held) {
 		st_rlx(&c->meet, MEET_QUEUED);
+		log_trace("fd %d is warm after %llu bytes out, %llu in: looks for its peer", c->fd,
+			  (unsigned long long)c->tx.kc, (unsigned long long)c->rx.pos);
+	}
 	conn_unlock_both(c);
 	lock_drop(&kin_lock);
 	if (held)

@@ -427,6 +427,8 @@ static bool try_switch(struct conn *c, const struct io *io)
 	conn_count_ring(c);
 	count(CNT_attaches, 1);
 	probe_3(attach, c->fd, c->tx.e, N);
+	log_debug("fd %d tx attach: epoch %u after %llu kernel bytes", c->fd, c->tx.e,
+		  (unsigned long long)N);
 	tx_act(c, acts);
 	return c->tx.state == PTX_SWITCHING;
 }
