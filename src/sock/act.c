@@ -688,7 +688,13 @@ static bool unmet_to_come(const struct conn *c)
 
 bool rx_shut_waits(struct conn *c)
 {
-	return rx_more_to_come(c) && !kin_shared(c) && conn_kernel_state(c) != TCP_CLOSE;
+	int queued = 0;
+
+	if (!rx_more_to_come(c) || kin_shared(c) || conn_kernel_state(c) == TCP_CLOSE)
+		return false;
+	/* what is in the kernel's queue has come, read or not */
+	return unmet_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||
+	       (uint64_t)queued < c->rx.left;
 }
 
 uint64_t rx_behind(const struct conn *c)

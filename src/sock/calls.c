@@ -223,6 +223,10 @@ static void all_back(struct conn *c)
 	c->rx_settled = 0;
 	lock_drop(&c->rxl);
 	rx_settle(c);
+	lock_take(&c->rxl);
+	if (c->rx_shut)
+		rx_act(c, 0);		/* the kernel's turn to say so */
+	lock_drop(&c->rxl);
 }
 
 /* c is its parent's, too.  Both locks held, and away during the call. */

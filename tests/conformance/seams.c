@@ -397,6 +397,47 @@ static void shut_rd_cold(struct role *r)
 	conn_close(r);
 }
 
+/* The kernel hears of SHUT_RD, too, once all is there that was to come, read or not. */
+static void shut_rd_unread(struct role *r, bool shut_first)
+{
+	static __thread char buf[8000];
+	int one = 1;
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 8000, send(r->s, buf, sizeof(buf), 0));
+	meet(r);
+	CLIENT(r) {
+		struct epoll_event ev = { .events = EPOLLRDHUP };
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct pollfd p = { .fd = ep, .events = POLLIN };
+
+		TRY(r, 8000, readable_await(r->c, 8000));
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		TRY(r, 0, poll(&p, 1, 0));
+		if (shut_first)
+			TRY(r, 0, shutdown(r->c, SHUT_RD));
+		TRY(r, 0, setsockopt(r->c, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one)));
+		if (!shut_first)
+			TRY(r, 0, shutdown(r->c, SHUT_RD));
+		TRY(r, 1, poll(&p, 1, 1000));
+		TRY(r, 8000, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		MUST(r, close(ep));
+	}
+	conn_close(r);
+}
+
+static void shut_rd_then_back(struct role *r)
+{
+	shut_rd_unread(r, true);
+}
+
+static void shut_rd_once_back(struct role *r)
+{
+	shut_rd_unread(r, false);
+}
+
 /* Both ways are over, behind bytes that the peer has not read: what it sends earns a reset. */
 static void shut_both_over_sent(struct role *r)
 {
@@ -734,6 +775,8 @@ const struct conf_case seams_cases[] = {
 	{ "seam-refused-shows", refused_shows, 0 },
 	{ "seam-refused-seen", refused_seen, 0 },
 	{ "seam-shut-rd-cold", shut_rd_cold, TOGETHER },
+	{ "seam-shut-rd-then-back", shut_rd_then_back, WAIT_EPOLL },
+	{ "seam-shut-rd-once-back", shut_rd_once_back, WAIT_EPOLL },
 	{ "seam-shut-both-over-sent", shut_both_over_sent, 0 },
 	{ "seam-reset-then-set", reset_then_set, 0 },
 	{ "seam-peek-all", peek_all, TOGETHER },
