@@ -349,12 +349,12 @@ extern const struct conn_watcher *conn_watcher;
 /* Of a bound conn: is its link over a device without shared memory?  txl; rxl */
 static inline bool conn_tx_far(const struct conn *c)
 {
-	return !c->tx.shared;
+	return !ld_rlx(&c->tx.shared);
 }
 
 static inline bool conn_rx_far(const struct conn *c)
 {
-	return !c->rx.bind_shared;
+	return !ld_rlx(&c->rx.bind_shared);
 }
 
 /* What is written goes to the ring. */

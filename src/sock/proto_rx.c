@@ -29,7 +29,7 @@ void prx_init(struct prx *rx, uint64_t pos)
 void prx_bind(struct prx *rx, uint32_t link, bool shared, uint64_t nonce, uint64_t window)
 {
 	rx->bind_link = link;
-	rx->bind_shared = shared;
+	st_rlx(&rx->bind_shared, shared);
 	rx->bind_nonce = nonce;
 	rx->bind_window = window;
 	rx->bind_up = true;

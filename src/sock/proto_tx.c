@@ -31,7 +31,7 @@ int ptx_bind(struct ptx *tx, uint32_t link, bool shared, uint64_t nonce, uint64_
 	if (tx->state != PTX_RAW || tx->rec_pend)
 		return -EBUSY;
 	tx->link = link;
-	tx->shared = shared;
+	st_rlx(&tx->shared, shared);
 	tx->nonce = nonce;
 	tx->window = window;
 	tx->bound = true;
