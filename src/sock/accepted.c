@@ -54,8 +54,7 @@ int conn_tuple_learn(struct conn *c)
 
 static bool is_it(struct conn *c, const struct meet_tuple *t)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bool yes = c->established && !c->closing && !c->inherited && conn_tuple_learn(c) == 0 &&
 		   meet_tuple_equal(&c->tuple, t);
 	conn_unlock_both(c);

@@ -48,8 +48,7 @@ int bind_send(struct conn *c, struct link *l)
 	meet_random(&c->challenge, sizeof(c->challenge));
 	meet_random(&c->rec_nonce, sizeof(c->rec_nonce));
 	lock_take(&engine.poll_lock);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bool over = c->meet == MEET_OVER;
 	uint16_t slot = over || c->link || c->closing ? 0 : link_slot_take(l, c);
 	if (over)
@@ -167,8 +166,7 @@ static void on_bind(struct link *l, const struct wire_msg *m)
 	if (!err) {
 		lock_take(&kin_lock);
 		lock_take(&engine.poll_lock);
-		lock_take(&c->rxl);
-		lock_take(&c->txl);
+		conn_take_both(c);
 		err = accept_bind(c, l, m, &answer_msg);
 		if (!err) {
 			link_send(l, &answer_msg);
@@ -210,8 +208,7 @@ static void on_bound(struct link *l, struct conn *c, const struct wire_msg *m)
 {
 	link_source_room(l, &m->bind);
 	lock_take(&engine.poll_lock);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	/* one that is bound already, perhaps on its ring, loses nothing by a second BOUND */
 	int err = c->link == l && conn_awaits_bound(c) ? check_bound(c, l, m) : -ESTALE;
 	bool late = !err && c->meet != MEET_BINDING;

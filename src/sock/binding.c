@@ -73,8 +73,7 @@ void conn_bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_slo
 void conn_unbind(struct conn *c, bool reset)
 {
 	lock_take(&engine.poll_lock);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	struct link *l = c->link;
 	if (l) {
 		if (c->meet != MEET_OVER)
@@ -124,8 +123,7 @@ static bool releasable(struct conn *c)
 
 void bind_release_try(struct conn *c)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bool dead = c->link && ld_rlx(&c->link->state) == LINK_DEAD;
 	bool reset = !conn_awaits_bound(c);
 	bool yes = (dead && conn_awaits_bound(c)) || releasable(c);

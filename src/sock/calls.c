@@ -269,8 +269,7 @@ void sock_keep_on_kernel(struct conn *c, enum reason why)
 {
 	if (unlikely(ld_rlx(&c->kin) | ld_rlx(&c->kin_way)))
 		kin_pass(c);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, why);
 	tx_retreat(c, why);

@@ -55,8 +55,7 @@ static void conn_clear(struct conn *c, int fd)
 {
 	uint32_t gen = c->gen, id = c->id;
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	struct prefix tx = c->tx_prefix, rx = c->rx_prefix;
 	memset(&c->tx_inside, 0, (char *)&c->rxl - (char *)&c->tx_inside);
 	memset(&c->rx_inside, 0, (char *)(c + 1) - (char *)&c->rx_inside);

@@ -253,6 +253,12 @@ void conn_put(struct conn *c);
 struct conn *conn_lock_tx(int fd);
 struct conn *conn_lock_rx(int fd);
 struct conn *conn_lock_both(int fd);
+/* The same of who has the conn itself. */
+static inline void conn_take_both(struct conn *c)
+{
+	lock_take(&c->rxl);
+	lock_take(&c->txl);
+}
 static inline void conn_unlock_both(struct conn *c)
 {
 	lock_drop(&c->txl);

@@ -294,8 +294,7 @@ static bool end_over(struct conn *c)
 
 void end_begin(struct conn *c)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (c->closing && !c->end_begun && c->fd >= 0) {
 		c->end_begun = true;
 		c->close_begun_ns = clock_ns();
@@ -307,8 +306,7 @@ void end_begin(struct conn *c)
 	}
 	conn_unlock_both(c);
 	if (!end_step(c)) {
-		lock_take(&c->rxl);
-		lock_take(&c->txl);
+		conn_take_both(c);
 		conn_watch_update(c);
 		conn_unlock_both(c);
 		bind_timer_at(c, clock_ns() + c->close_wait_ns);
@@ -317,8 +315,7 @@ void end_begin(struct conn *c)
 
 bool end_step(struct conn *c)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (!c->closing || !c->end_begun || c->fd < 0) {
 		conn_unlock_both(c);
 		return c->fd < 0;
@@ -355,8 +352,7 @@ static bool lingered(const struct lingering *l)
 	struct conn *c = l->c;
 	bool over = true;
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (ld_rlx(&c->gen) == l->gen && c->fd >= 0) {
 		int state = c->tx_fin_out ? conn_kernel_state(c) : TCP_FIN_WAIT1;
 
@@ -371,8 +367,7 @@ static void linger_end(const struct lingering *l)
 {
 	struct conn *c = l->c;
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (ld_rlx(&c->gen) == l->gen && c->fd >= 0) {
 		c->lingers = false;
 		conn_todo(c, JOB_CLOSE);

@@ -193,8 +193,7 @@ void conn_far_rings(struct conn *c)
 	uint64_t ask = 0, give = 0;
 
 	lock_take(&engine.poll_lock);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	struct link *l = c->rx_words && !c->closing ? c->link : NULL;
 	if (l && c->tx_more && !last_is_free(c))
 		not_now(c, 1);

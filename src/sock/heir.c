@@ -140,8 +140,7 @@ static void bequeath(struct conn *c, void *arg)
 {
 	struct will **w = arg;
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (c->established && (c->heir_over || c->will || !cold(c))) {
 		heir_spoil(c);
 	} else if (c->established) {

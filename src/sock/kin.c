@@ -259,8 +259,7 @@ static void not_back(struct conn *c, void *arg)
 {
 	bool *all = arg;
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (c->established && c->fd >= 0 && kin_shared(c) && !conn_is_back(c, CONN_BOTH))
 		*all = false;
 	conn_unlock_both(c);

@@ -47,8 +47,7 @@
 
 static void set_meet(struct conn *c, enum conn_meet m)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (c->meet != MEET_OVER)
 		st_rlx(&c->meet, m);
 	conn_unlock_both(c);
@@ -65,8 +64,7 @@ void bind_give_up(struct conn *c, enum reason why)
 
 void meeting_give_up(struct conn *c, enum reason why)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bind_give_up(c, why);
 	conn_unlock_both(c);
 }
@@ -79,8 +77,7 @@ void meeting_give_up(struct conn *c, enum reason why)
  */
 void meeting_later(struct conn *c, enum reason why)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (c->meet != MEET_OVER) {
 		st_rlx(&c->why, why);
 		show_both(c);
@@ -184,8 +181,7 @@ void meeting_try_known(struct conn *c)
 /* Have enough cold bytes passed?  If not, they are waited for. */
 static bool await_bytes(struct conn *c)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bool enough = pledge_seen_enough(c->tx.kc + c->rx.pos);
 	if (!enough && c->meet != MEET_OVER) {
 		st_rlx(&c->meet_calls, UINT32_MAX);
@@ -224,8 +220,7 @@ void bind_meet(struct conn *c)
 
 	kin_start();
 	lock_take(&kin_lock);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bool go = (c->meet == MEET_IDLE || c->meet == MEET_QUEUED) && c->established &&
 		  !c->closing && !c->link;
 	bool held = go && bind_held(c);

@@ -267,8 +267,7 @@ static void on_dead(struct link *l)
 /* The kernel of a dead process has closed its socket, though a FIN may wait behind bytes. */
 static bool conn_ended(struct conn *c)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	int state = c->closing || c->fd < 0 ? TCP_CLOSE : conn_kernel_state(c);
 	bool fin = state != TCP_ESTABLISHED && state != TCP_FIN_WAIT1 && state != TCP_FIN_WAIT2;
 	bool half = state != TCP_CLOSE && c->rx_words && rx_half_closed(c);

@@ -99,8 +99,7 @@ struct out {
 /* Return: 0 it is back. */
 static int is_out(struct conn *c, uint32_t bits)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	int out = !c->closing && c->fd >= 0 && c->rx.want && !conn_is_back(c, bits);
 	conn_unlock_both(c);
 	return out;
@@ -235,8 +234,7 @@ void process_spawn_done(void)
 
 static bool given_back(struct conn *c, uint32_t gen)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bool yes = ld_rlx(&c->gen) != gen || (ld_rlx(&c->meet) == MEET_OVER && conn_is_back(c, CONN_BOTH));
 	conn_unlock_both(c);
 	return yes;

@@ -81,8 +81,7 @@ static enum kin_answer given(struct request *a)
 	struct conn *c = a->c;
 	enum kin_answer yes = KIN_YES;
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (ld_rlx(&c->gen) == a->gen && c->fd >= 0) {
 		bool may = !c->closing || c->end_kin;
 

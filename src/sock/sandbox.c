@@ -151,8 +151,7 @@ static bool all_kernel(const struct conn *c)
 /* It would hold its dead link until the program has read what was on the way. */
 static void let_go(struct conn *c, void *arg)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	bool go = c->link && !c->closing && all_kernel(c);
 	conn_unlock_both(c);
 	if (go)
@@ -193,8 +192,7 @@ static void close_rest(struct conn *c)
 
 static void settle(struct conn *c, void *arg)
 {
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, *(enum reason *)arg);
 	close_rest(c);

@@ -203,8 +203,7 @@ int kin_pass(struct conn *c)
 	uint64_t end = clock_ns() + PASS_MS * NS_PER_MS;
 	int err;
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	heir_spoil(c);
 	conn_unlock_both(c);
 	do

@@ -77,8 +77,7 @@ static void kernel_news(struct conn *c, int fd, uint32_t events)
 	if (ld_rlx(&c->closing))
 		end_step(c);
 	kin_look(c);
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	conn_watch_update(c);
 	conn_unlock_both(c);
 }
@@ -129,8 +128,7 @@ static void inherit(struct conn *c)
 	struct sockaddr_storage peer;
 	socklen_t len = sizeof(peer);
 
-	lock_take(&c->rxl);
-	lock_take(&c->txl);
+	conn_take_both(c);
 	if (heir_take(c)) {
 		if (!xchg_acqrel(&c->counted, true))	/* pairs with conn_count_final(), at exit */
 			count(CNT_conns_total, 1);
@@ -160,8 +158,7 @@ static void conn_work(struct bg_work *w)
 	if (todo & JOB_CLOSE)
 		end_begin(c);
 	if (todo & JOB_WATCH) {
-		lock_take(&c->rxl);
-		lock_take(&c->txl);
+		conn_take_both(c);
 		conn_watch_update(c);
 		conn_unlock_both(c);
 	}
