@@ -6,6 +6,9 @@
  * that no record or missing OUT is ever reported by the kernel), then shared
  * words, link messages, kernel writes, as the bits of enum paction are ranked.
  * Carrying an action out may order more; the loop goes on until none is left.
+ *
+ * Longer than others: both directions are here, since either orders the other's
+ * actions, and what pulls records is what carries them out.
  */
 #define _GNU_SOURCE
 #include "sock/act.h"

@@ -5,6 +5,8 @@
  * Those that move bytes become a struct io (io.h); those that control update
  * what we know after the kernel has had its say.  What the ring cannot do
  * exactly takes the connection back to the kernel first (kernel_only()).
+ *
+ * Longer than others: one short function for each call of libc's, in its order.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

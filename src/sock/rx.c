@@ -11,6 +11,9 @@
  *
  * In READY and ON the kernel socket belongs to rx_pull(): the background
  * thread watches it, and readers look when they find nothing.
+ *
+ * Longer than others: the long way, the kernel's own and the short one in front of
+ * it keep the same account of one direction, and share what does it.
  */
 #define _GNU_SOURCE
 #include <limits.h>

@@ -12,6 +12,8 @@
  * Publishing: P (release), full fence, "has the peer taken my notification?".
  * The peer: takes the completion (its index, release), full fence, reads P.
  * So either the peer sees these bytes, or we see that it needs telling.
+ *
+ * Longer than others, as rx.c is and for the same reason.
  */
 #define _GNU_SOURCE
 #include <linux/sockios.h>
