@@ -130,7 +130,15 @@ bool bg_queue_once(struct bg_work *w)
 
 	if (fresh)
 		bg_kick();
+	else
+		bg_hurry(w);
 	return fresh;
+}
+
+void bg_hurry(struct bg_work *w)
+{
+	if (ld_rlx(&w->soon) && xchg_acqrel(&w->soon, 0))
+		bg_kick();
 }
 
 static void soon_event(struct bg_src *s, uint32_t events)
@@ -160,6 +168,7 @@ static bool soon_set(void)
  */
 bool bg_queue_soon(struct bg_work *w)
 {
+	st_rlx(&w->soon, 1);	/* before it can be seen queued: bg_hurry() */
 	if (!push(w))
 		return false;
 	fence_full();		/* pairs with park(): flag, fence, queue */
@@ -188,6 +197,7 @@ static void run_queue(void)
 	}
 	for (w = first; w; w = next) {
 		next = w->next;
+		st_rlx(&w->soon, 0);
 		st_rel(&w->queued, 0);	/* pairs with bg_queue(): may be queued again from now on */
 		w->fn(w);
 	}

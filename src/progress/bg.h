@@ -33,6 +33,7 @@ struct bg_src {
 struct bg_work {
 	struct bg_work *next;
 	uint32_t queued;
+	uint32_t soon;			/* ... by bg_queue_soon() */
 	void (*fn)(struct bg_work *w);
 };
 
@@ -69,6 +70,8 @@ void bg_queue(struct bg_work *w);
 bool bg_queue_once(struct bg_work *w);
 /* The same, without haste: within a tick, and the thread is not woken beside the caller. */
 bool bg_queue_soon(struct bg_work *w);
+/* It is queued, and now there is haste. */
+void bg_hurry(struct bg_work *w);
 
 void bg_timer_set(struct bg_timer *t, uint64_t at_ns);
 void bg_timer_stop(struct bg_timer *t);

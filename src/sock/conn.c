@@ -257,10 +257,12 @@ static void todo(struct conn *c, uint32_t bits, bool (*put)(struct bg_work *w))
 	or_acqrel(&c->todo, bits);
 	if (!bg_running())
 		return;
-	if (!ld_acq(&c->work.queued)) {
+	if (!ld_acq(&c->work.queued)) {	/* pairs with bg_queue_soon() */
 		conn_get(c);
 		if (!put(&c->work))
 			conn_put(c);
+	} else if (put == bg_queue_once) {
+		bg_hurry(&c->work);
 	}
 }
 
