@@ -18,6 +18,8 @@
 #define BATCH		32
 #define AGAIN_MS	1000
 #define ASIDE_BATCH	16
+#define CALL_MOST_US	100
+#define CALL_MEAN	8
 
 struct engine engine;
 
@@ -198,6 +200,15 @@ int engine_poll_all(void)
 	return n;
 }
 
+/* poll_lock held.  A mean; who was taken off the core meanwhile has measured that. */
+static void call_took(uint64_t ticks)
+{
+	uint64_t most = CALL_MOST_US * clock_ticks_per_us, now = engine.call_ticks;
+
+	ticks = MIN(ticks, most);
+	st_rlx(&engine.call_ticks, now ? now + ticks / CALL_MEAN - now / CALL_MEAN : ticks);
+}
+
 /*
  * On a device of its own the completions of what we send are nobody's news: for
  * what the peer wants to be heard, and errors, only.
@@ -205,12 +216,15 @@ int engine_poll_all(void)
 static void arm(void)
 {
 	bool apart = posts_apart();
+	uint64_t start = engine.rnic->hardware ? clock_ticks() : 0;
 
 	if (!apart)
 		lock_take(&engine.post_lock);
 	ibv_req_notify_cq(engine.cq, !engine.rnic->shared);
 	if (!apart)
 		lock_drop(&engine.post_lock);
+	if (start)
+		call_took(clock_ticks() - start);
 }
 
 void engine_arm(void)

@@ -39,6 +39,7 @@ struct engine {
 	const struct engine_sink *sink;
 	uint32_t active;	/* bumped by each batch that found something */
 	struct bg_src news;	/* of the device */
+	uint64_t call_ticks;	/* what a call of the device's driver takes, where it is one */
 	int aside;		/* epoll set of sockets that wake us, too; 0: there is none */
 };
 

@@ -37,6 +37,8 @@
 #include "progress/engine.h"
 
 #define SPIN_MAX_US	50
+#define SPIN_CALLS	10		/* calls of a device's driver that a sleep is worth */
+#define SPIN_TIMES_MOST	10
 #define SPIN_MIN_SHIFT	6		/* at least 1/64 of the maximum */
 #define PROBE_EVERY	8
 #define LOOKS_A_POLL	16
@@ -63,9 +65,22 @@ static struct {
 	uint64_t last_gap;
 } spin;
 
+/*
+ * To spin pays for as long as a sleep would cost.  That is SPIN_MAX_US, with room
+ * to spare, but where calls of the driver are so slow that a sleep, a wake-up and
+ * three of them take longer: then so is all that is spun for.
+ */
+static uint64_t slower(void)
+{
+	uint64_t most = SPIN_MAX_US * clock_ticks_per_us, calls = ld_rlx(&engine.call_ticks);
+
+	return likely(calls * SPIN_CALLS <= most) ? 1 :
+	       MIN(calls * SPIN_CALLS / most, (uint64_t)SPIN_TIMES_MOST);
+}
+
 static uint64_t spin_budget(void)
 {
-	uint64_t us = config.spin_us == SPIN_AUTO ? SPIN_MAX_US : (uint64_t)config.spin_us;
+	uint64_t us = config.spin_us == SPIN_AUTO ? SPIN_MAX_US * slower() : (uint64_t)config.spin_us;
 	uint64_t max = us * clock_ticks_per_us;
 
 	if (config.spin_us != SPIN_AUTO)
@@ -109,7 +124,7 @@ static bool crowded_again(uint64_t now)
 static bool spin_loop(struct wait *w, uint64_t budget)
 {
 	uint64_t start = clock_ticks(), last = start, now;
-	uint64_t gap = CROWDED_GAP_US * clock_ticks_per_us;
+	uint64_t gap = CROWDED_GAP_US * slower() * clock_ticks_per_us;
 
 	do {
 		/* bytes show without their completion; that is left for later, so
