@@ -22,10 +22,10 @@
  *    data cannot keep those out.  As a receive is posted again only after its
  *    message was handled, at most LINK_RECVS messages are unhandled: a control
  *    message never overwrites one in the control ring, here or there.
- *  - A receiver tells the count with each 64 receives; a sender who is out of
- *    them looks once a millisecond, and at each batch of completions.
- *    Starved means that more than LINK_RECVS - FAR_RESERVE - 64 are unhandled,
- *    so the next news will come.
+ *  - A receiver tells the count with each FAR_RETURN receives; a sender who is out
+ *    of them looks once a millisecond, and at each batch of completions.
+ *    Starved means that more than LINK_RECVS - FAR_RESERVE - FAR_RETURN are
+ *    unhandled, so the next news will come.
  */
 #ifndef LINK_FAR_H
 #define LINK_FAR_H
@@ -36,9 +36,11 @@
 #include "link/link.h"
 
 #define FAR_RESERVE	256		/* receives that only control messages may use */
+#define FAR_RETURN	256		/* receives that are posted again at once: each time a WRITE */
 #define FAR_DRAIN_TRIES	100		/* ms that a broken link waits for its flushes */
 
 static_assert(LINK_RECVS <= LINK_CTL_RING, "an unhandled message is not overwritten");
+static_assert(LINK_RECVS >= FAR_RESERVE + 2 * FAR_RETURN, "who is starved will hear");
 static_assert(FAR_SLOTS < 1u << 16, "a slot's number is half an immediate");
 static_assert(LINK_RING_FIRST <= AREA_RING_MOST, "a ring is in one word of the map");
 

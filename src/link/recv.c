@@ -158,7 +158,7 @@ static void sink_batch_end(void)
 		if (l->state != LINK_UP)
 			continue;
 		lock_take(&engine.post_lock);
-		if (l->recv_deficit >= 64 || l->backlog_head != l->backlog_tail)
+		if (l->recv_deficit >= (far() ? FAR_RETURN : 64u) || l->backlog_head != l->backlog_tail)
 			recvs_return(l);
 		lock_drop(&engine.post_lock);
 	}
