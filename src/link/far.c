@@ -387,7 +387,8 @@ int far_post_message(struct link *l, uint32_t at, const struct wire_msg *m)
 }
 
 /* post_lock held. */
-static int post_data(struct link *l, uint16_t slot, size_t off, uint32_t len, bool tell)
+static int post_data(struct link *l, uint16_t slot, size_t off, uint32_t len, uint16_t note,
+		     bool tell)
 {
 	const struct far_slot *s = &l->far->slots[slot];
 	struct ibv_sge sge = { (uintptr_t)l->source.addr + s->tx.off + off, len, s->tx.key };
@@ -397,7 +398,7 @@ static int post_data(struct link *l, uint16_t slot, size_t off, uint32_t len, bo
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 		.send_flags = inlined(len) | (tell ? IBV_SEND_SIGNALED : 0),
-		.imm_data = (uint32_t)s->peer_slot << 16 | (len - 1),
+		.imm_data = (uint32_t)s->peer_slot << 16 | note,
 		.wr.rdma = { .remote_addr = l->peer_base + s->peer.off + off, .rkey = s->peer.key },
 	};
 
@@ -413,13 +414,13 @@ uint16_t far_sent(struct link *l)
 	return ld_rlx(&l->far->sent[l->far->sent_head++ % LINK_RECVS]);
 }
 
-int link_write(struct link *l, uint16_t slot, size_t off, uint32_t len, bool tell)
+int link_write(struct link *l, uint16_t slot, size_t off, uint32_t len, uint16_t note, bool tell)
 {
 	int err = ENOMEM;
 
 	lock_take(&engine.post_lock);
 	if (far_room(l, FAR_RESERVE))
-		err = post_data(l, slot, off, len, tell);
+		err = post_data(l, slot, off, len, note, tell);
 	if (err == ENOMEM)
 		st_rlx(&l->starved, true);
 	lock_drop(&engine.post_lock);

@@ -12,7 +12,7 @@
  *    busy conn asks for a larger one (sock/far.h).
  *  - Bytes go from that ring to the same place in the peer's.  They stay until
  *    the peer's credit says that they are consumed.
- *  - P travels as the lengths of immediates, one a WRITE.  user->sent() says, of
+ *  - P travels as the lengths of the WRITEs, which their completions tell.  user->sent() says, of
  *    those of which it is to be told, when the peer's device has them (soft: its
  *    program).
  *  - Single words (a credit) are inline WRITEs that raise nothing.

@@ -47,8 +47,8 @@ struct link_user {
 	/* poll_lock held; owner is the slot's, NULL for slot 0 or an unbound slot */
 	void (*msg)(struct link *l, void *owner, const struct wire_msg *m);
 	void (*data)(struct link *l, void *owner);
-	/* The same on a device that shares no memory: len bytes more are there. */
-	void (*arrived)(struct link *l, void *owner, uint32_t len);
+	/* The same on a device that shares no memory: len bytes more are there.  note: of link_write(). */
+	void (*arrived)(struct link *l, void *owner, uint32_t len, uint16_t note);
 	/* There: a link_write() of the owner's is done.  The order of the calls is theirs. */
 	void (*sent)(struct link *l, void *owner);
 	/* There, link_write() may work again. Background thread, no lock held. */
@@ -266,9 +266,11 @@ uint64_t link_tell(struct link *l, uint16_t peer_slot, uint64_t seq);
 /*
  * far: send len bytes (1 to 65536, within the ring) at off of the transmit
  * ring of slot.  Conn locks may be held.  tell: user->sent() says when it is done.
+ * note goes with it, to the peer's user->arrived().
  * Return: 0; -ENOMEM: not now, user->room() says when; -EIO: the link is breaking.
  */
-int link_write(struct link *l, uint16_t slot, size_t off, uint32_t len, bool tell);
+int link_write(struct link *l, uint16_t slot, size_t off, uint32_t len, uint16_t note,
+	       bool tell);
 
 /* far: a word at byte `at` of the peer's words of this conn.  Raises nothing there.
  * Return: as link_write(), but nobody says when. */

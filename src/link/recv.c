@@ -92,6 +92,15 @@ static void take_message(struct link *l)
 	user->msg(l, m.slot ? s->owner : NULL, &m);
 }
 
+/* What a peer with a conn there would not send: nothing, or more than a ring. */
+static void arrived(struct link *l, uint16_t slot, const struct ibv_wc *wc)
+{
+	if (unlikely(!wc->byte_len || wc->byte_len > l->ring_bytes))
+		link_kill(l);
+	else
+		user->arrived(l, l->slots[slot].owner, wc->byte_len, (uint16_t)wc->imm_data);
+}
+
 static void sink_recv(void *ctx, const struct ibv_wc *wc)
 {
 	struct link *l = ctx;
@@ -108,7 +117,7 @@ static void sink_recv(void *ctx, const struct ibv_wc *wc)
 	else if (!l->slots[slot].owner)
 		return;
 	else if (far())
-		user->arrived(l, l->slots[slot].owner, (wc->imm_data & 0xffff) + 1);
+		arrived(l, slot, wc);
 	else
 		user->data(l, l->slots[slot].owner);
 }

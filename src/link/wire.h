@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION	1
+#define WIRE_VERSION	2
 #define WIRE_MSG_SIZE	128
 
 /*

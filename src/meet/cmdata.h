@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CM_VERSION	1
+#define CM_VERSION	2
 #define CM_HELLO_BYTES	56
 #define CM_REFUSAL_BYTES 8
 #define CM_NONCE_BYTES	16

@@ -294,6 +294,8 @@ static void send_credit(struct conn *c)
 {
 	uint64_t w = prx_credit_take(&c->rx);
 
+	if (unlikely(conn_rx_far(c)))
+		conn_far_credit_all(c);
 	conn_send(c, WIRE_CREDIT, credit_epoch(w), credit_count(w), 0);
 	c->rx_wanted = false;
 }
@@ -415,13 +417,6 @@ void rx_act(struct conn *c, uint32_t acts)
 	rx_act_with(c, acts, 0);
 }
 
-static uint64_t peer_consumed(const struct conn *c)
-{
-	uint64_t w = ld_acq(&c->tx_words->credit);	/* pairs with rx_publish_credit() */
-
-	return credit_epoch(w) == ld_rlx(&c->tx.e) ? credit_count(w) : 0;
-}
-
 /* txl held.  Of what is on its way back to the kernel, the kernel says it. */
 bool tx_left_unread(struct conn *c)
 {
@@ -430,7 +425,7 @@ bool tx_left_unread(struct conn *c)
 
 	if (!c->tx_words || !P || (s == PTX_PUMP && !c->tx.rec_pend))
 		return false;
-	return s != PTX_RAW && s != PTX_QUIET && peer_consumed(c) < P;
+	return s != PTX_RAW && s != PTX_QUIET && conn_consumed(c, c->tx_words) < P;
 }
 
 /*
@@ -449,7 +444,8 @@ static void peer_dead(struct conn *c, bool reset)
 void tx_dead(struct conn *c, bool reset)
 {
 	/* kept bytes that nobody reads earn the RST as they would on TCP */
-	if (c->tx.state == PTX_PUMP && !reset && c->tx_words && peer_consumed(c) < c->tx.P)
+	if (c->tx.state == PTX_PUMP && !reset && c->tx_words &&
+	    conn_consumed(c, c->tx_words) < c->tx.P)
 		return;
 	if (reset)
 		conn_reset(c);

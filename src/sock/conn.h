@@ -106,6 +106,8 @@ struct conn {
 	/* far: */
 	uint64_t tx_more_ns;		/* not before that is a larger ring asked for */
 	uint64_t tx_last_P;		/* bytes that are on their way from the last ring */
+	uint64_t tx_told;		/* of rx_credit, by what goes along with bytes */
+	uint64_t tx_heard;		/* the peer's, as credit_pack(); written under poll_lock */
 	uint32_t tx_flight;		/* small writes that are not done */
 	uint16_t tx_last_e;		/* tx_last_P is of this epoch */
 	bool tx_more;			/* a larger ring is to be asked for, or has been */
@@ -118,6 +120,7 @@ struct conn {
 	struct slot_shm *rx_words;
 	uint64_t rx_ring_bytes;
 	uint64_t rx_told;		/* far: C as last written to the peer */
+	uint64_t rx_credit;		/* far: epoch and C, credit_pack(), for who tells them */
 	uint64_t rx_switch_N;		/* far: of the last SWITCH; FAR_NO_SWITCH: it is forgotten */
 	uint64_t rx_end_ns;		/* far: when the kernel's end came, of which the judgement waits */
 	bool rx_end_due;		/* ... and waits no more */
@@ -240,6 +243,7 @@ enum conn_job {
 	JOB_HEIR	= 1u << 7,	/* the parent has left it to us */
 	JOB_BACK	= 1u << 8,	/* a child by vfork() gives it to a new image */
 	JOB_RING	= 1u << 9,	/* far: a larger ring is asked for, here or by the peer */
+	JOB_CREDIT	= 1u << 10,	/* far: what was read is told, if no write has told it */
 };
 
 /* ---- life (conn.c) ---- */
@@ -449,6 +453,19 @@ static inline bool conn_rx_left(const struct conn *c)
 	return conn_rx_far(c) ? ld_rlx(&c->rx.unbound) : slot_left(w);
 }
 
+/* What the peer has consumed of the epoch, as far as is known.  Without txl: inside a guard */
+static inline uint64_t conn_consumed(const struct conn *c, const struct slot_shm *words)
+{
+	uint16_t e = ld_rlx(&c->tx.e);
+	uint64_t w = ld_acq(&words->credit);	/* pairs with rx_publish_credit() */
+	uint64_t K = credit_epoch(w) == e ? credit_count(w) : 0;
+
+	if (likely(!conn_tx_far(c)))
+		return K;
+	w = ld_acq(&c->tx_heard);		/* pairs with conn_far_arrived() */
+	return credit_epoch(w) == e ? MAX(K, credit_count(w)) : K;
+}
+
 /* Without txl: inside a guard */
 static inline uint64_t conn_ring_room(const struct conn *c)
 {
@@ -456,9 +473,7 @@ static inline uint64_t conn_ring_room(const struct conn *c)
 
 	if (!words)
 		return 0;
-	uint64_t w = ld_acq(&words->credit);
-	uint64_t K = credit_epoch(w) == ld_rlx(&c->tx.e) ? credit_count(w) : 0;
-	uint64_t used = ld_rlx(&c->tx.P) - K;
+	uint64_t used = ld_rlx(&c->tx.P) - conn_consumed(c, words);
 	uint64_t window = 1ull << ld_rlx(&c->tx_wlog);
 
 	return used < window ? window - used : 0;

@@ -17,6 +17,8 @@
 #define WRITE_MOST	65536u		/* an immediate tells no more */
 #define FLIGHT_BYTES	((uint64_t)16384)	/* so many go at once, as does a quarter of the window */
 #define FLIGHT_MOST	2u		/* smaller ones under way; then bytes are appended */
+#define NOTE_BITS	12		/* of a note: bytes consumed; above them bits of the epoch */
+#define NOTE_MOST	((1u << NOTE_BITS) - 1)
 #define RING_TIMES	4u		/* a larger ring is so many times as large */
 #define RING_AGAIN_MS	1000u		/* after one that was refused */
 
@@ -26,7 +28,10 @@ void conn_far_bound(struct conn *c)
 	c->tx_words = link_slot_words(c->link, c->slot);
 	st_rlx(&c->tx_words->p, slot_p_pack(0, c->rx_wlog));
 	c->tx_posted = 0;
+	c->tx_told = 0;
+	st_rlx(&c->tx_heard, 0);
 	c->rx_told = 0;
+	st_rlx(&c->rx_credit, 0);
 	st_rlx(&c->rx_switch_N, FAR_NO_SWITCH);
 	c->tx_fin_due = false;
 	c->tx_flight = 0;
@@ -50,6 +55,22 @@ static bool appended(struct conn *c)
 	return true;
 }
 
+static uint64_t count_in(uint64_t credit, uint16_t e)
+{
+	return credit_epoch(credit) == e ? credit_count(credit) : 0;
+}
+
+/* What has been read here since it was told, to go along with bytes; 0 of nothing. */
+static uint16_t note(const struct conn *c, uint64_t *told)
+{
+	uint64_t w = ld_rlx(&c->rx_credit);
+	uint16_t e = credit_epoch(w);
+	uint64_t C = count_in(c->tx_told, e), n = MIN(credit_count(w) - C, (uint64_t)NOTE_MOST);
+
+	*told = credit_pack(e, C + n);
+	return (uint16_t)(e << NOTE_BITS | n);
+}
+
 static void send_fin(struct conn *c)
 {
 	c->tx_fin_due = false;
@@ -65,12 +86,14 @@ void conn_far_post(struct conn *c)
 	while (conn_tx_in_ring(c) && c->tx_posted < c->tx.P) {
 		uint64_t run = ring_run(mask, c->tx_posted, c->tx.P - c->tx_posted);
 		uint32_t n = (uint32_t)MIN(run, (uint64_t)WRITE_MOST);
+		uint64_t told;
 
 		if (small && appended(c))
 			return;
 		/* refused: conn_far_room() goes on, or the link is breaking */
-		if (link_write(c->link, c->slot, c->tx_posted & mask, n, small))
+		if (link_write(c->link, c->slot, c->tx_posted & mask, n, note(c, &told), small))
 			return;
+		st_rlx(&c->tx_told, told);
 		c->tx_flight += small;
 		c->tx_posted += n;
 	}
@@ -82,6 +105,8 @@ void conn_far_begin(struct conn *c)
 {
 	c->tx_posted = 0;
 	c->tx_fin_due = false;
+	/* pairs with heard(): what comes for the last epoch is no news of this one */
+	st_rel(&c->tx_heard, credit_pack(ptx_next_epoch(&c->tx), 0));
 }
 
 void conn_far_window(struct conn *c)
@@ -294,13 +319,28 @@ struct linger conn_far_linger_shown(const struct conn *c)
 
 /* ----------------------------------------------------------- receiving -- */
 
-void conn_far_arrived(struct link *l, void *owner, uint32_t len)
+/* The peer's note.  More than was sent is found by who looks: tx_credit(). */
+static void heard(struct conn *c, uint16_t what)
+{
+	uint64_t w;
+
+	do {
+		w = ld_acq(&c->tx_heard);	/* pairs with conn_far_begin() */
+		if ((credit_epoch(w) ^ what >> NOTE_BITS) & (0xffff >> NOTE_BITS))
+			return;
+	} while (!cas_acqrel(&c->tx_heard, w, credit_pack(credit_epoch(w), credit_count(w) +
+							  (what & NOTE_MOST))));
+}
+
+void conn_far_arrived(struct link *l, void *owner, uint32_t len, uint16_t what)
 {
 	struct conn *c = owner;
 	uint64_t w, P;
 
 	if (!c->rx_words)
 		return;
+	if (what & NOTE_MOST)
+		heard(c, what);
 	w = ld_rlx(&c->rx_words->p);
 	P = slot_p_count(w) + len;
 	if (P > PROTO_COUNT_MAX) {
@@ -392,19 +432,42 @@ void conn_far_windowed(struct conn *c, const struct wire_msg *m)
 	st_rlx(&c->rx_words->p, slot_p_pack(slot_p_count(w), c->rx_wlog));
 }
 
+static void tell_credit(struct conn *c, uint64_t C)
+{
+	c->rx_told = C;
+	if (link_put_word(c->link, c->slot, offsetof(struct slot_shm, credit),
+			  credit_pack(c->rx.e, C)) == -ENOMEM)
+		conn_send(c, WIRE_CREDIT, c->rx.e, C, 0);
+}
+
+/* Of the epoch, what the peer has been told, one way or the other. */
+static uint64_t credit_told(const struct conn *c)
+{
+	return MAX(c->rx_told, count_in(ld_rlx(&c->tx_told), c->rx.e));
+}
+
 /*
  * A writer that waits is woken by CREDIT; the word is for one that writes on,
- * and for what it makes of our death: unread, or all read.
+ * and for what it makes of our death: unread, or all read.  What empties the
+ * ring is most often answered: it goes along with the answer, or, where none
+ * comes, with the next tick of the background thread.
  */
 void conn_far_credit(struct conn *c)
 {
 	uint64_t C = c->rx.C;
 	bool all = C == slot_p_count(ld_rlx(&c->rx_words->p));
 
-	if (!all && C - c->rx_told < (1ull << c->rx_wlog) / 4)
-		return;
-	c->rx_told = C;
-	if (link_put_word(c->link, c->slot, offsetof(struct slot_shm, credit),
-			  credit_pack(c->rx.e, C)) == -ENOMEM)
-		conn_send(c, WIRE_CREDIT, c->rx.e, C, 0);
+	st_rlx(&c->rx_credit, credit_pack(c->rx.e, C));
+	if (C - credit_told(c) >= (1ull << c->rx_wlog) / 4 || C == c->rx.finP)
+		tell_credit(c, C);
+	else if (all && ld_rlx(&bg_parked))
+		tell_credit(c, C);
+	else if (all && !(ld_rlx(&c->todo) & JOB_CREDIT))
+		conn_todo_soon(c, JOB_CREDIT);
+}
+
+void conn_far_credit_all(struct conn *c)
+{
+	if (c->rx.state == PRX_ON && c->rx_words && credit_told(c) < c->rx.C)
+		tell_credit(c, c->rx.C);
 }

@@ -72,13 +72,15 @@ struct linger conn_far_linger_shown(const struct conn *c);
 /* ---- receiving ---- */
 
 /* link_user.arrived; poll_lock held. */
-void conn_far_arrived(struct link *l, void *owner, uint32_t len);
+void conn_far_arrived(struct link *l, void *owner, uint32_t len, uint16_t what);
 /* rxl and poll_lock held: SWITCH, WINDOW, WANT_RING came. */
 void conn_far_switch(struct conn *c, const struct wire_msg *m);
 void conn_far_windowed(struct conn *c, const struct wire_msg *m);
 void conn_far_asked(struct conn *c, const struct wire_msg *m);
 /* rxl held: C is news for the peer, if it is worth a write. */
 void conn_far_credit(struct conn *c);
+/* ... and now it is to know. */
+void conn_far_credit_all(struct conn *c);
 /*
  * Of a switch that was not met, all of the ring comes by the kernel, behind N:
  * rx.pos when it has been read, as far as is known here; 0: there is none.

@@ -201,10 +201,9 @@ static void tx_want_credit(struct conn *c);
 
 void tx_credit(struct conn *c)
 {
-	uint64_t w = ld_acq(&c->tx_words->credit);	/* pairs with rx_publish_credit() */
 	uint64_t K = c->tx.K;
-
-	uint32_t acts = ptx_on_credit(&c->tx, c->tx.link, credit_epoch(w), credit_count(w));
+	uint32_t acts = ptx_on_credit(&c->tx, c->tx.link, c->tx.e,
+				      conn_consumed(c, c->tx_words));
 
 	if (c->tx.K != K && c->tx_progress_ns)
 		st_rlx(&c->tx_progress_ns, clock_ns());

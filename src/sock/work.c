@@ -155,6 +155,11 @@ static void conn_work(struct bg_work *w)
 		conn_grant(c);
 	if (todo & JOB_RING)
 		conn_far_rings(c);
+	if (todo & JOB_CREDIT) {
+		lock_take(&c->rxl);
+		conn_far_credit_all(c);
+		lock_drop(&c->rxl);
+	}
 	if (todo & JOB_CLOSE)
 		end_begin(c);
 	if (todo & JOB_WATCH) {

@@ -74,8 +74,16 @@ static void on_data(struct link *l, void *owner)
 	add_rlx(&me.wrong, 1);
 }
 
-static void on_arrived(struct link *l, void *owner, uint32_t len)
+/* All 16 bits go along. */
+static uint16_t note_of(uint64_t len)
 {
+	return (uint16_t)(0xbeef ^ len);
+}
+
+static void on_arrived(struct link *l, void *owner, uint32_t len, uint16_t note)
+{
+	if (note != note_of(len))
+		add_rlx(&me.wrong, 1);
 	if (owner != &me) {
 		bool *of = owner;
 		uint16_t slot = (uint16_t)(of - me.got_of);
@@ -462,7 +470,7 @@ static int piece_send(unsigned int *seed)
 		return -EAGAIN;
 	for (uint64_t i = 0; i < len; i++)
 		link_source_ring(me.l, SLOT)[at + i] = byte_of(me.sent + i);
-	int err = link_write(me.l, SLOT, at, (uint32_t)len, len % 3 == 0);
+	int err = link_write(me.l, SLOT, at, (uint32_t)len, note_of(len), len % 3 == 0);
 	me.sent += err ? 0 : len;
 	return err;
 }
@@ -529,7 +537,7 @@ static int child_stream(int sock)
 		uint64_t at = me.sent % me.l->peer_ring_bytes;
 
 		link_source_ring(me.l, SLOT)[at] = byte_of(me.sent);
-		err = link_write(me.l, SLOT, at, 1, false);
+		err = link_write(me.l, SLOT, at, 1, note_of(1), false);
 		me.sent += !err;
 	}
 	if (err != -ENOMEM)
@@ -596,7 +604,7 @@ static int stream_cut(void)
 		return 4;
 	/* nothing goes out any more, and says so */
 	return link_put_word(me.l, SLOT, CREDIT_AT, 1) == -EIO &&
-	       link_write(me.l, SLOT, 0, 1, false) == -EIO ? 0 : 5;
+	       link_write(me.l, SLOT, 0, 1, 0, false) == -EIO ? 0 : 5;
 }
 
 static void a_killed_sender(void **state)
@@ -643,7 +651,7 @@ static int child_many(int sock)
 		uint32_t room = ld_acq(&me.room);
 
 		link_source_ring(me.l, slot)[slot % 4096] = (uint8_t)slot;
-		err = link_write(me.l, slot, slot % 4096, 1, true);
+		err = link_write(me.l, slot, slot % 4096, 1, note_of(1), true);
 		if (err == -ENOMEM && !wait_for(ld_acq(&me.room) != room))
 			return 33;
 		slot -= err == -ENOMEM;
@@ -786,11 +794,11 @@ static int child_larger(int sock)
 	    peer_next(1ull << 50, p.bytes) != -EPROTO || peer_next(p.off, p.bytes))
 		return 62;
 	link_source_ring(me.l, SLOT)[5] = 1;
-	if (link_write(me.l, SLOT, 5, 1, false) || !move(false) || move(false))
+	if (link_write(me.l, SLOT, 5, 1, note_of(1), false) || !move(false) || move(false))
 		return 63;
 	/* what is on its way has its own memory until it is no longer */
 	link_source_ring(me.l, SLOT)[LARGER - 1] = 2;
-	if (link_write(me.l, SLOT, LARGER - 1, 1, true) || !wait_for(ld_acq(&me.writes_done) == 1))
+	if (link_write(me.l, SLOT, LARGER - 1, 1, note_of(1), true) || !wait_for(ld_acq(&me.writes_done) == 1))
 		return 64;
 	lock_take(&engine.poll_lock);
 	link_ring_last_free(me.l, SLOT);

@@ -36,6 +36,7 @@ check-torture: $(check_PROGRAMS) all
 	$(srcdir)/tests/torture/allocators $(abs_builddir)
 	$(srcdir)/tests/torture/closing --build $(abs_builddir)
 	$(srcdir)/tests/torture/appended $(abs_builddir)
+	$(srcdir)/tests/torture/dialogue $(abs_builddir)
 	$(srcdir)/tests/torture/grown tools/sidestep
 .PHONY: check-torture
 

@@ -200,9 +200,10 @@ static void on_iwarp(void **state)
 
 static void every_way_to_fail(void **state)
 {
-	static const uint8_t later[] = { 'S', 'S', 'S', 'R', 1, CM_LATER, 0, 0 };
-	static const uint8_t no[] = { 'S', 'S', 'S', 'R', 1, CM_REFUSED, REASON_SANDBOX, 0 };
-	static const uint8_t newer[] = { 'S', 'S', 'S', 'R', 2, CM_LATER, 0, 0 };
+	static const uint8_t later[] = { 'S', 'S', 'S', 'R', CM_VERSION, CM_LATER, 0, 0 };
+	static const uint8_t no[] = { 'S', 'S', 'S', 'R', CM_VERSION, CM_REFUSED, REASON_SANDBOX,
+				      0 };
+	static const uint8_t newer[] = { 'S', 'S', 'S', 'R', CM_VERSION + 1, CM_LATER, 0, 0 };
 	static const struct {
 		enum rdma_cm_event_type type;
 		const void *data;
@@ -338,7 +339,7 @@ static void asked_by_another(void **state)
 
 static void refused(void **state)
 {
-	static const uint8_t want[] = { 'S', 'S', 'S', 'R', 1, CM_LATER, 0, 0 };
+	static const uint8_t want[] = { 'S', 'S', 'S', 'R', CM_VERSION, CM_LATER, 0, 0 };
 
 	start();
 	cm_listen(AF_INET, 6379);
