@@ -217,6 +217,7 @@ static struct search who_listens(const struct addrinfo *ai, int port)
 	return q;
 }
 
+/* For a peer on this host, too. */
 static bool wants_device(void)
 {
 	return config.rnic.choice == RNIC_VERBS || config.rnic.choice == RNIC_NAMED;
@@ -284,21 +285,24 @@ static bool lacks_device(struct peer_answer *a)
 static void elsewhere(struct peer_answer *a, const char *host, int port)
 {
 	struct result *r = add(a);
+	char what[200];
 
-	if (!wants_device()) {
-		result_set(r, V_FAIL, "%s is no address of this network namespace: another host, or a container with a network of its own; only RDMA devices lead there, and SIDESTEP_RNIC does not ask for one",
-			   host);
-		result_fix(r, "export SIDESTEP_RNIC=verbs    # two hosts with RDMA devices: at both ends; one host: run both in one network namespace (--network host)");
+	device_lacks(NULL, what, sizeof(what));
+	if (config.rnic.choice == RNIC_SOFT || (config.rnic.choice == RNIC_AUTO && what[0])) {
+		result_set(r, V_FAIL, "%s is no address of this network namespace: another host, or a container with a network of its own; only RDMA devices lead there, and %s",
+			   host, what[0] ? what : "SIDESTEP_RNIC allows none");
+		result_fix(r, what[0] ? "sidestep-check    # two hosts: devices, device-files and verbs say what to do; one host: run both in one network namespace (--network host)" :
+			   "unset SIDESTEP_RNIC    # two hosts with RDMA devices; one host: run both in one network namespace (--network host)");
 		decide(a, V_FAIL, REASON_OTHER_NETNS_OR_NAT);
 		return;
 	}
-	if (lacks_device(a)) {
+	if (wants_device() && lacks_device(a)) {
 		result_set(r, V_INFO, "%s is another host, or a container with a network of its own", host);
 		return;
 	}
 	result_set(r, V_UNKNOWN, "%s is another host: this end would ask there by rdma_cm; whether a program there answers is not tried",
 		   host);
-	result_fix(r, "SIDESTEP_RNIC=verbs sidestep-check --peer localhost:%d    # on %s", port, host);
+	result_fix(r, "sidestep-check --peer localhost:%d    # on %s", port, host);
 	decide(a, V_UNKNOWN, REASON_NONE);
 	if (!config.key_file[0])
 		result_set(add(a), V_INFO, "without SIDESTEP_KEY_FILE at both ends the first 4 KiB of a connection stay on TCP");
