@@ -46,7 +46,7 @@
 #define ATTACH_EAGER	0	/* else: bytes */
 #define SPIN_AUTO	(-1)
 
-enum rnic_choice { RNIC_AUTO, RNIC_SOFT, RNIC_VERBS, RNIC_NONE, RNIC_NAMED };
+enum rnic_choice { RNIC_AUTO, RNIC_SOFT, RNIC_VERBS, RNIC_NONE, RNIC_NAMED, RNIC_CHOICES };
 
 struct rnic_setting {
 	enum rnic_choice choice;

@@ -7,11 +7,6 @@
 #include "base/clock.h"
 #include "progress/engine.h"
 
-static const struct rnic_ops *ops(void)
-{
-	return engine.rnic->ops;
-}
-
 static uint64_t map_mask(uint32_t bytes, unsigned int at)
 {
 	uint32_t pages = bytes / AREA_PAGE;
@@ -52,7 +47,7 @@ static size_t room_find(const struct area *a, uint32_t bytes, const struct rnic_
 static int part_add(struct area *a, size_t len)
 {
 	struct rnic_part part;
-	int err = ops()->part_new(a->pd, a->slab, a->end, len, a->remote, &part);
+	int err = a->ops->part_new(a->pd, a->slab, a->end, len, a->remote, &part);
 
 	if (err)
 		return err;
@@ -81,11 +76,12 @@ static int grow(struct area *a, size_t base)
 	return err;
 }
 
-int area_open(struct area *a, struct ibv_pd *pd, struct rnic_slab *slab, bool remote, size_t base)
+int area_open(struct area *a, const struct rnic_ops *ops, struct ibv_pd *pd,
+	      struct rnic_slab *slab, bool remote, size_t base)
 {
-	*a = (struct area){ .pd = pd, .slab = slab, .remote = remote, .base = base,
-			    .step = AREA_STEP };
-	int err = ops()->slab_reserve(pd, base + AREA_BYTES, slab);
+	*a = (struct area){ .ops = ops, .pd = pd, .slab = slab, .remote = remote,
+			    .base = base, .step = AREA_STEP };
+	int err = ops->slab_reserve(pd, base + AREA_BYTES, slab);
 
 	return err ? err : grow(a, base);
 }
@@ -93,7 +89,7 @@ int area_open(struct area *a, struct ibv_pd *pd, struct rnic_slab *slab, bool re
 void area_close(struct area *a)
 {
 	while (a->nparts)
-		ops()->part_free(&a->parts[--a->nparts]);
+		a->ops->part_free(&a->parts[--a->nparts]);
 }
 
 int area_room(struct area *a, uint32_t bytes)

@@ -34,6 +34,7 @@
 #define AREA_AGAIN_MS	200		/* after a registration that was refused */
 
 struct area {
+	const struct rnic_ops *ops;
 	struct ibv_pd *pd;
 	struct rnic_slab *slab;		/* the link's */
 	bool remote;			/* the peer writes into it */
@@ -55,7 +56,8 @@ struct place {
 };
 
 /* base: a multiple of the page. The part with the base and a few rings.  0 or -errno. */
-int area_open(struct area *a, struct ibv_pd *pd, struct rnic_slab *slab, bool remote, size_t base);
+int area_open(struct area *a, const struct rnic_ops *ops, struct ibv_pd *pd,
+	      struct rnic_slab *slab, bool remote, size_t base);
 void area_close(struct area *a);
 
 /*

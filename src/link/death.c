@@ -80,7 +80,7 @@ static void unix_event(struct bg_src *s, uint32_t events)
 	/* else nothing is ever sent on it after HELLO: any event is the end */
 	bg_timer_stop(&l->sip);
 	bg_unwatch(s);
-	if (far() && sys_recvfrom(s->fd, &said, 1, MSG_DONTWAIT) == 1) {
+	if (far(l) && sys_recvfrom(s->fd, &said, 1, MSG_DONTWAIT) == 1) {
 		link_kill(l);
 		return;
 	}
@@ -134,7 +134,7 @@ static void drain_timer(struct bg_timer *t)
 
 	engine_poll_all();
 	lock_take(&engine.poll_lock);
-	bool flushed = !far() || !l->recvs_out;
+	bool flushed = !far(l) || !l->recvs_out;
 	lock_drop(&engine.poll_lock);
 	if (flushed || l->drain_tries++ == FAR_DRAIN_TRIES)
 		link_dead(l);
@@ -159,14 +159,14 @@ static void link_die(struct link *l)
 	bg_timer_stop(&l->sip);
 	bg_unwatch(&l->unix_src);
 	/* there the peer's QP learns nothing: a word says that we live and have dropped it */
-	if (far())
+	if (far(l))
 		sys_sendto(l->unix_src.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (!l->guarded)
 		unix_close(l);
 	engine_poll_all();
 	lock_take(&engine.poll_lock);
 	lock_take(&engine.post_lock);
-	ops()->qp_error(l->qp);
+	ops(l)->qp_error(l->qp);
 	lock_drop(&engine.post_lock);
 	lock_drop(&engine.poll_lock);
 	if (l->guarded)		/* it has told the peer of the error */

@@ -31,8 +31,8 @@ int far_open(struct link *l)
 		return -ENOMEM;
 	l->far = f;
 	l->nslots = FAR_SLOTS;
-	int err = area_open(&f->rx, l->pd, &l->slab, true, rings_off(FAR_SLOTS));
-	return err ? err : area_open(&f->tx, l->pd, &l->source, false,
+	int err = area_open(&f->rx, ops(l), l->pd, &l->slab, true, rings_off(FAR_SLOTS));
+	return err ? err : area_open(&f->tx, ops(l), l->pd, &l->source, false,
 				     (size_t)LINK_CTL_RING * WIRE_MSG_SIZE);
 }
 
@@ -84,7 +84,7 @@ void far_part(struct link *l, const struct wire_msg *m)
 	bool sane = f && m->a == f->peer_end && m->b && m->b % AREA_PAGE == 0 &&
 		    m->b <= l->peer_len - f->peer_end && f->npeer < AREA_PARTS;
 
-	if (!sane || ops()->qp_peer_part(l->qp, m->a, m->b, m->bind.rkey)) {
+	if (!sane || ops(l)->qp_peer_part(l->qp, m->a, m->b, m->bind.rkey)) {
 		link_kill(l);
 		return;
 	}
@@ -361,9 +361,9 @@ static int post(struct link *l, struct ibv_send_wr *wr)
 	return err;
 }
 
-static unsigned int inlined(uint32_t len)
+static unsigned int inlined(const struct link *l, uint32_t len)
 {
-	return len <= engine.rnic->max_inline ? IBV_SEND_INLINE : 0;
+	return len <= l->dev->rnic->max_inline ? IBV_SEND_INLINE : 0;
 }
 
 int far_post_message(struct link *l, uint32_t at, const struct wire_msg *m)
@@ -375,7 +375,7 @@ int far_post_message(struct link *l, uint32_t at, const struct wire_msg *m)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = inlined(sizeof(*m)),
+		.send_flags = inlined(l, sizeof(*m)),
 		.imm_data = at,
 		.wr.rdma = { .remote_addr = l->peer_base + off, .rkey = l->peer_rkey },
 	};
@@ -397,7 +397,7 @@ static int post_data(struct link *l, uint16_t slot, size_t off, uint32_t len, ui
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = inlined(len) | (tell ? IBV_SEND_SIGNALED : 0),
+		.send_flags = inlined(l, len) | (tell ? IBV_SEND_SIGNALED : 0),
 		.imm_data = (uint32_t)s->peer_slot << 16 | note,
 		.wr.rdma = { .remote_addr = l->peer_base + s->peer.off + off, .rkey = s->peer.key },
 	};

@@ -5,14 +5,14 @@
 
 #include "link/link.h"
 
-static inline const struct rnic_ops *ops(void)
+static inline const struct rnic_ops *ops(const struct link *l)
 {
-	return engine.rnic->ops;
+	return l->dev->rnic->ops;
 }
 
-static inline bool far(void)
+static inline bool far(const struct link *l)
 {
-	return !engine.rnic->shared;
+	return !l->dev->rnic->shared;
 }
 
 /* link.c.  For others to see, or no longer.  Background thread. */

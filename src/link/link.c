@@ -45,12 +45,12 @@ static void unmap(void *p, size_t bytes)
 static void free_memory(struct link *l)
 {
 	if (l->qp)
-		ops()->qp_free(l->qp);
+		ops(l)->qp_free(l->qp);
 	far_close(l);
-	ops()->slab_free(&l->slab);
-	ops()->slab_free(&l->source);
+	ops(l)->slab_free(&l->slab);
+	ops(l)->slab_free(&l->source);
 	if (l->pd)
-		ops()->pd_free(l->pd);
+		ops(l)->pd_free(l->pd);
 	unmap(l->backlog, LINK_BACKLOG * sizeof(struct wire_msg));
 	unmap(l, sizeof(*l));
 }
@@ -67,15 +67,15 @@ static int make_qp(struct link *l)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_context = l,
-		.send_cq = engine.cq,
-		.recv_cq = engine.cq,
+		.send_cq = l->dev->cq,
+		.recv_cq = l->dev->cq,
 		.cap = { .max_send_wr = LINK_RECVS, .max_recv_wr = LINK_RECVS,
 			 .max_send_sge = 1, .max_recv_sge = 1,
-			 .max_inline_data = far() ? engine.rnic->max_inline : WIRE_MSG_SIZE },
+			 .max_inline_data = far(l) ? l->dev->rnic->max_inline : WIRE_MSG_SIZE },
 		.qp_type = IBV_QPT_RC,
 	};
 
-	l->qp = ops()->qp_new(l->pd, &attr);
+	l->qp = ops(l)->qp_new(l->pd, &attr);
 	return l->qp ? link_post_recvs(l, LINK_RECVS) : -ENOMEM;
 }
 
@@ -83,14 +83,14 @@ static int slab_make(struct link *l)
 {
 	int err;
 
-	if (far())
+	if (far(l))
 		return far_open(l);
 	l->nslots = LINK_SLOTS;
-	err = ops()->slab_new(l->pd, link_ring_off(l->ring_bytes, LINK_SLOTS + 1), &l->slab);
-	return err ? err : ops()->slab_populate(&l->slab, 0, link_ring_off(l->ring_bytes, 1));
+	err = ops(l)->slab_new(l->pd, link_ring_off(l->ring_bytes, LINK_SLOTS + 1), &l->slab);
+	return err ? err : ops(l)->slab_populate(&l->slab, 0, link_ring_off(l->ring_bytes, 1));
 }
 
-struct link *link_new(bool asker)
+struct link *link_new(struct engine_dev *dev, bool asker)
 {
 	struct link *l = map(sizeof(*l));
 
@@ -99,15 +99,16 @@ struct link *link_new(bool asker)
 	add_rlx(&nlinks, 1);
 	l->id = ++last_id;
 	l->refs = 1;
+	l->dev = dev;
 	l->asker = asker;
 	l->unix_src.fd = -1;
 	l->ring_bytes = config.fault.shrink_rings ? RING_LEAST : config.ring_bytes;
-	if (far())
+	if (far(l))
 		l->ring_bytes = MIN(l->ring_bytes, (uint64_t)LINK_RING_FIRST);
 	list_init(&l->node);
 	l->slab.fd = l->source.fd = -1;
 	l->backlog = map(LINK_BACKLOG * sizeof(struct wire_msg));
-	l->pd = ops()->pd_new(engine.rnic);
+	l->pd = ops(l)->pd_new(l->dev->rnic);
 	if (!l->backlog || !l->pd)
 		goto fail;
 	if (slab_make(l))
@@ -137,9 +138,9 @@ void link_discard(struct link *l)
 
 int link_guard(struct link *l, int unix_fd)
 {
-	if (far() || !ops()->qp_wake_by || l->peer_uid == (uint32_t)sys0(SYS_geteuid))
+	if (far(l) || !ops(l)->qp_wake_by || l->peer_uid == (uint32_t)sys0(SYS_geteuid))
 		return 0;
-	int err = ops()->qp_wake_by(l->qp, unix_fd);
+	int err = ops(l)->qp_wake_by(l->qp, unix_fd);
 	if (!err)
 		err = engine_aside_add(unix_fd);
 	l->guarded = !err;
@@ -152,7 +153,7 @@ static void hello_fill(const struct link *l, struct link_hello *h)
 	h->ring_bytes = l->ring_bytes;
 	h->slots = l->nslots;
 	h->ctl_ring = LINK_CTL_RING;
-	h->part = far() ? far_first_part(l) : 0;
+	h->part = far(l) ? far_first_part(l) : 0;
 	memcpy(h->nonce, l->nonce_mine, LINK_NONCE);
 }
 
@@ -160,7 +161,7 @@ int link_export(struct link *l, struct link_hello *h, struct rnic_params *out)
 {
 	hello_fill(l, h);
 	lock_take(&engine.poll_lock);	/* who connected first may be polled already */
-	int err = ops()->qp_export(l->qp, &l->slab, out);
+	int err = ops(l)->qp_export(l->qp, &l->slab, out);
 	lock_drop(&engine.poll_lock);
 	return err;
 }
@@ -169,14 +170,14 @@ int link_export_cm(struct link *l, struct link_hello *h, uint8_t rnic[RNIC_CM_BY
 {
 	hello_fill(l, h);
 	lock_take(&engine.poll_lock);
-	int err = ops()->cm_export(l->qp, &l->slab, rnic);
+	int err = ops(l)->cm_export(l->qp, &l->slab, rnic);
 	lock_drop(&engine.poll_lock);
 	return err;
 }
 
-static bool hello_sane(const struct link_hello *h)
+static bool hello_sane(const struct link *l, const struct link_hello *h)
 {
-	return (far() ? far_part_sane(h->slots, h->part) : h->slots == LINK_SLOTS) &&
+	return (far(l) ? far_part_sane(h->slots, h->part) : h->slots == LINK_SLOTS) &&
 	       h->ctl_ring == LINK_CTL_RING &&
 	       h->ring_bytes >= 4096 && h->ring_bytes <= 16777216 &&
 	       (h->ring_bytes & (h->ring_bytes - 1)) == 0;
@@ -222,7 +223,7 @@ void link_show(const struct link *l, bool up)
 	st_rlx(&e->asker, l->asker);
 	st_rlx(&e->since_ns, clock_ns());
 	st_rlx(&e->ring_bytes, l->ring_bytes);
-	st_rlx(&e->far, engine.rnic->hardware);
+	st_rlx(&e->far, l->dev->rnic->hardware);
 	st_rel(&e->id, l->id);
 }
 
@@ -270,23 +271,23 @@ static int near_up(const struct link *l)
 int link_connect(struct link *l, const struct link_hello *h, const struct rnic_params *p,
 		 int unix_fd)
 {
-	if (!hello_sane(h))
+	if (!hello_sane(l, h))
 		return -EPROTO;
 	thin_idle(l);			/* it makes room for this one */
-	l->peer_ring_bytes = far() ? MIN(h->ring_bytes, (uint64_t)LINK_RING_FIRST) : h->ring_bytes;
+	l->peer_ring_bytes = far(l) ? MIN(h->ring_bytes, (uint64_t)LINK_RING_FIRST) : h->ring_bytes;
 	l->peer_slots = (uint16_t)h->slots;
 	memcpy(l->nonce_peer, h->nonce, LINK_NONCE);
 	link_death_init(l, unix_fd);
 	link_send_init(l);
-	if (far())
+	if (far(l))
 		far_start(l);
 	/* from here on it may be polled, and found broken */
 	lock_take(&engine.poll_lock);
-	int err = ops()->qp_connect(l->qp, p);
+	int err = ops(l)->qp_connect(l->qp, p);
 	if (!err) {
-		l->peer = ops()->qp_peer_slab(l->qp, &l->peer_len, &l->peer_rkey,
+		l->peer = ops(l)->qp_peer_slab(l->qp, &l->peer_len, &l->peer_rkey,
 					      &l->peer_base);
-		err = far() ? far_up(l, h->part) : near_up(l);
+		err = far(l) ? far_up(l, h->part) : near_up(l);
 	}
 	if (!err) {
 		st_rlx(&l->state, LINK_UP);
@@ -315,8 +316,8 @@ uint16_t link_slot_take(struct link *l, void *owner)
 
 	if (!s || l->state != LINK_UP)
 		return 0;
-	if (far() ? !far_slot_take(l, s) :
-	    ops()->slab_populate(&l->slab, link_ring_off(l->ring_bytes, s),
+	if (far(l) ? !far_slot_take(l, s) :
+	    ops(l)->slab_populate(&l->slab, link_ring_off(l->ring_bytes, s),
 				 MIN(l->ring_bytes, (uint64_t)LINK_RING_FIRST)) != 0)
 		return 0;
 	l->free_slot = l->slots[s].next_free;
@@ -331,7 +332,7 @@ int link_peer_ring_room(struct link *l, uint16_t peer_slot, uint64_t off, uint64
 {
 	uint64_t at = link_ring_off(l->peer_ring_bytes, peer_slot);
 
-	return far() ? 0 : ops()->qp_peer_populate(l->qp, at + off, bytes);
+	return far(l) ? 0 : ops(l)->qp_peer_populate(l->qp, at + off, bytes);
 }
 
 void link_slot_grown(struct link *l, uint16_t slot)
@@ -345,10 +346,10 @@ void link_slot_recycle(struct link *l, uint16_t s)
 
 	if (!sl->used || !sl->done_here || !(sl->done_there || l->state == LINK_DEAD))
 		return;
-	if (far())
+	if (far(l))
 		far_slot_free(l, s);
 	else if (unlikely(sl->grown))
-		ops()->slab_trim(&l->slab, link_ring_off(l->ring_bytes, s) + LINK_RING_FIRST,
+		ops(l)->slab_trim(&l->slab, link_ring_off(l->ring_bytes, s) + LINK_RING_FIRST,
 				 l->ring_bytes - LINK_RING_FIRST);
 	*sl = (struct link_slot){ .next_free = l->free_slot };
 	l->free_slot = s;
@@ -372,7 +373,7 @@ void link_slot_done(struct link *l, uint16_t slot, uint16_t peer_slot, bool boun
 /* iWARP: who has accepted waits for the other's first message. */
 static bool may_speak(const struct link *l)
 {
-	return !engine.rnic->cm_only || l->asker || l->ctl_rx;
+	return !l->dev->rnic->cm_only || l->asker || l->ctl_rx;
 }
 
 /* With room, to that process of that user of this host, or of that address. */
@@ -401,10 +402,14 @@ struct link *link_by_host(uint64_t instance, uint16_t family, const uint8_t addr
 
 /* ---------------------------------------------------- all of them -- */
 
-void link_kill_all(void)
+void link_kill_all(const struct engine_dev *dev)
 {
-	list_for_each(n, &links)
-		link_kill(list_entry(n, struct link, node));
+	list_for_each(n, &links) {
+		struct link *l = list_entry(n, struct link, node);
+
+		if (!dev || l->dev == dev)
+			link_kill(l);
+	}
 }
 
 bool link_any(void)

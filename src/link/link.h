@@ -81,6 +81,7 @@ struct link {
 	bool draining;			/* its QP is in the error state */
 	bool asker;			/* we opened it */
 	bool guarded;			/* another user's: woken by bytes on unix_src */
+	struct engine_dev *dev;		/* for its whole life */
 	uint64_t peer_instance;
 	uint32_t peer_uid, peer_pid;
 	uint16_t peer_family;		/* of peer_addr; 0: on this host */
@@ -144,8 +145,8 @@ _Static_assert(sizeof(struct link_hello) == LINK_OPAQUE, "travels as bytes");
 extern const struct engine_sink link_sink;
 void link_set_user(const struct link_user *u);
 
-/* Memory, PD and QP of a link to be.  Background thread.  NULL: out of something. */
-struct link *link_new(bool asker);
+/* Memory, PD and QP, on that device, of a link to be.  Background thread.  NULL: out of something. */
+struct link *link_new(struct engine_dev *dev, bool asker);
 /*
  * Before export and connect, once peer_uid is known: with another user's process
  * no descriptor is shared that either could hang the other by.  0 or -errno.
@@ -279,8 +280,8 @@ int link_put_word(struct link *l, uint16_t slot, size_t at, uint64_t word);
 /* In the child of a fork: nothing of this is ours. */
 void link_forget_all(void);
 
-/* All of them die.  Background thread. */
-void link_kill_all(void);
+/* All of that device, with NULL all of them, die.  Background thread. */
+void link_kill_all(const struct engine_dev *dev);
 /* Is one up; how many still hold descriptors or memory.  Hints. */
 bool link_any(void);
 uint32_t link_count(void);

@@ -116,7 +116,7 @@ static void sink_recv(void *ctx, const struct ibv_wc *wc)
 		link_kill(l);
 	else if (!l->slots[slot].owner)
 		return;
-	else if (far())
+	else if (far(l))
 		arrived(l, slot, wc);
 	else
 		user->data(l, l->slots[slot].owner);
@@ -146,11 +146,11 @@ static void recvs_return(struct link *l)
 	uint32_t n = l->recv_deficit;
 
 	l->recv_deficit = 0;
-	if (far() && ld_rlx(&l->dying))
+	if (far(l) && ld_rlx(&l->dying))
 		return;		/* they would be flushed, and that again */
 	if (link_post_recvs(l, n))
 		link_kill(l);
-	else if (far())
+	else if (far(l))
 		far_tell_receives(l, n);
 	if (l->untold)
 		bg_queue(&l->flush);
@@ -167,18 +167,18 @@ static void sink_batch_end(void)
 		if (l->state != LINK_UP)
 			continue;
 		lock_take(&engine.post_lock);
-		if (l->recv_deficit >= (far() ? FAR_RETURN : 64u) || l->backlog_head != l->backlog_tail)
+		if (l->recv_deficit >= (far(l) ? FAR_RETURN : 64u) || l->backlog_head != l->backlog_tail)
 			recvs_return(l);
 		lock_drop(&engine.post_lock);
 	}
 }
 
-static void sink_lost(void *ctx)
+static void sink_lost(void *ctx, const struct engine_dev *dev)
 {
 	if (ctx)
 		link_kill(ctx);
 	else
-		link_kill_all();
+		link_kill_all(dev);
 }
 
 const struct engine_sink link_sink = {

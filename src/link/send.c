@@ -36,12 +36,12 @@ static uint64_t post_imm(struct link *l, uint16_t peer_slot, uint32_t low, const
 
 static bool taken(struct link *l, uint64_t seq)
 {
-	return ops()->wr_taken(l->qp, seq);
+	return ops(l)->wr_taken(l->qp, seq);
 }
 
 static bool ctl_room(struct link *l)
 {
-	if (far())
+	if (far(l))
 		return far_room(l, 0);
 	while (l->ctl_done != l->ctl_tx &&
 	       taken(l, l->ctl_seq[l->ctl_done % LINK_CTL_MAX]))
@@ -54,7 +54,7 @@ static bool ctl_post(struct link *l, const struct wire_msg *m)
 	uint32_t at = l->ctl_tx % LINK_CTL_RING;
 	uint64_t seq;
 
-	if (far()) {
+	if (far(l)) {
 		bool sent = !far_post_message(l, at, m);
 
 		l->ctl_tx += sent;

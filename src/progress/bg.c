@@ -59,8 +59,8 @@ static int not_before_err;
 static bool stopping;
 static int epfd = -1;
 static struct bg_src kick_src = { .fd = -1 };
-static struct bg_src channel_src = { .fd = -1 };
-static bool channel_watched;	/* written by the loop */
+static struct bg_src channel_srcs[ENGINE_DEVS] = { { .fd = -1 }, { .fd = -1 } };
+static bool channel_watched;	/* written by the loop: all that there are */
 static struct bg_src aside_src = { .fd = -1 };
 static bool expected;		/* bg_expect() wants the loop parked */
 static struct bg_src soon_src = { .fd = -1 };	/* a timer, for bg_queue_soon() */
@@ -238,39 +238,53 @@ static void run_timers(void)
 	}
 }
 
+static void unwatch_channels(void)
+{
+	for (int i = 0; i < ENGINE_DEVS; i++) {
+		bg_unwatch(&channel_srcs[i]);
+		channel_srcs[i].fd = -1;
+	}
+	bg_unwatch(&aside_src);
+	aside_src.fd = -1;
+	st_rlx(&channel_watched, false);
+}
+
 static void channel_event(struct bg_src *s, uint32_t events)
 {
 	if (wait_has_leader()) {	/* the event is the leader's */
-		bg_unwatch(&channel_src);
-		bg_unwatch(&aside_src);
-		aside_src.fd = -1;
-		st_rlx(&channel_watched, false);
+		unwatch_channels();
 		return;
 	}
-	engine_drain();
+	engine_drain(s == &aside_src ? ENGINE_FD_ASIDE :
+		     s == &channel_srcs[0] ? ENGINE_FD_CHANNEL : ENGINE_FD_OTHER);
 	wait_nudge_leader();
 }
 
-static bool watch_aside(void)
+/* Return: whether it is watched now, or is none. */
+static bool watch(struct bg_src *s, int fd)
 {
-	if (aside_src.fd == engine_aside())
+	if (s->fd == fd)
 		return true;
-	aside_src.fd = engine_aside();
-	aside_src.fn = channel_event;
-	if (bg_watch(&aside_src, EPOLLIN) == 0)
+	s->fd = fd;
+	s->fn = channel_event;
+	if (bg_watch(s, EPOLLIN) == 0)
 		return true;
-	aside_src.fd = -1;
+	s->fd = -1;
 	return false;
 }
 
-static bool watch_channel(void)
+static bool watch_channels(void)
 {
-	if (!channel_watched) {
-		channel_src.fd = engine.channel->fd;
-		channel_src.fn = channel_event;
-		st_rlx(&channel_watched, bg_watch(&channel_src, EPOLLIN) == 0);
+	bool all = watch(&aside_src, engine_aside());
+
+	for (int i = 0; i < ENGINE_DEVS; i++) {
+		const struct engine_dev *d = engine_dev(i);
+
+		if (d)
+			all &= watch(&channel_srcs[i], d->channel->fd);
 	}
-	return channel_watched && watch_aside();
+	st_rlx(&channel_watched, all);
+	return all;
 }
 
 void bg_expect(void)
@@ -299,7 +313,7 @@ static bool park(void)
 	}
 	if (!engine_up())
 		return true;
-	if (!wait_has_leader() && !watch_channel()) {
+	if (!wait_has_leader() && !watch_channels()) {
 		st_rlx(&bg_parked, 0);
 		return false;	/* ticks will have to do */
 	}
@@ -493,11 +507,15 @@ void bg_stop(void)
  */
 int bg_close(void)
 {
-	int fds[5] = { xchg_acqrel(&kick_src.fd, -1), xchg_acqrel(&epfd, -1),
-		       xchg_acqrel(&soon_src.fd, -1), -1, xchg_acqrel(&engine.aside, -1) }, n = 0;
+	int fds[4 + ENGINE_DEVS] = { xchg_acqrel(&kick_src.fd, -1), xchg_acqrel(&epfd, -1),
+				     xchg_acqrel(&soon_src.fd, -1),
+				     xchg_acqrel(&engine.aside, -1) }, n = 0;
 
-	if (engine_up())
-		fds[3] = xchg_acqrel(&engine.channel->fd, -1);
+	for (int i = 0; i < ENGINE_DEVS; i++) {
+		struct engine_dev *d = engine_dev(i);
+
+		fds[4 + i] = d ? xchg_acqrel(&d->channel->fd, -1) : -1;
+	}
 	wait_nudge_leader();
 	while (!guard_empty())
 		sys0(SYS_sched_yield);
@@ -514,7 +532,9 @@ void bg_forget(void)
 	tasks_forget();
 	running = stopping = channel_watched = expected = false;
 	nfetched = 0;
-	epfd = kick_src.fd = channel_src.fd = soon_src.fd = aside_src.fd = -1;
+	epfd = kick_src.fd = soon_src.fd = aside_src.fd = -1;
+	for (int i = 0; i < ENGINE_DEVS; i++)
+		channel_srcs[i].fd = -1;
 	soon = 0;
 	queue = NULL;
 	list_init(&timers);

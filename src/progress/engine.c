@@ -23,9 +23,9 @@
 
 struct engine engine;
 
-static int device_open(struct rnic **r)
+static int device_open(struct rnic **r, enum rnic_choice choice)
 {
-	switch (config.rnic.choice) {
+	switch (choice) {
 	case RNIC_AUTO:
 	case RNIC_SOFT:
 		return rnic_soft_ops.open(r, NULL);
@@ -40,16 +40,16 @@ static int device_open(struct rnic **r)
 	}
 }
 
-static void news_act(const struct rnic_event *ev)
+static void news_act(const struct engine_dev *d, const struct rnic_event *ev)
 {
 	lock_take(&engine.poll_lock);
 	switch (ev->kind) {
 	case RNIC_EVENT_QP:
-		engine.sink->lost(ev->qp->qp_context);
+		engine.sink->lost(ev->qp->qp_context, d);
 		break;
 	case RNIC_EVENT_CQ:
 	case RNIC_EVENT_GONE:
-		engine.sink->lost(NULL);
+		engine.sink->lost(NULL, d);
 		break;
 	default:
 		/* a port that is down for a moment loses nothing: the QPs retry,
@@ -61,100 +61,131 @@ static void news_act(const struct rnic_event *ev)
 
 static void news_event(struct bg_src *s, uint32_t events)
 {
+	struct engine_dev *d = container_of(s, struct engine_dev, news);
 	struct rnic_event ev = { .kind = RNIC_EVENT_OTHER };
 
-	while (!engine.rnic->ops->event_take(engine.rnic, &ev))
-		news_act(&ev);
+	while (!d->rnic->ops->event_take(d->rnic, &ev))
+		news_act(d, &ev);
 	if (ev.kind != RNIC_EVENT_GONE)
 		return;
 	/* it would stay readable for ever */
 	bg_unwatch(s);
-	news_act(&ev);
+	news_act(d, &ev);
 }
 
-static int news_watch(struct engine *e)
+static int news_watch(struct engine_dev *d)
 {
-	e->news = (struct bg_src){ .fd = e->rnic->ctx->async_fd, .fn = news_event };
-	return e->news.fd < 0 ? 0 : bg_watch(&e->news, EPOLLIN);
+	d->news = (struct bg_src){ .fd = d->rnic->ctx->async_fd, .fn = news_event };
+	return d->news.fd < 0 ? 0 : bg_watch(&d->news, EPOLLIN);
 }
 
 /* Each connection asks; a library that is not there is not looked for each time. */
-static int device_open_again(struct rnic **r)
+static int device_open_again(struct rnic **r, enum rnic_choice choice)
 {
-	static uint64_t until_ns;
-	static int last;
+	static uint64_t until_ns[RNIC_CHOICES];
+	static int last[RNIC_CHOICES];
 
-	if (last && last != -ENOMEM && clock_ns() < until_ns)
-		return last;
-	last = device_open(r);
-	until_ns = clock_ns() + AGAIN_MS * NS_PER_MS;
-	return last;
+	if (last[choice] && last[choice] != -ENOMEM && clock_ns() < until_ns[choice])
+		return last[choice];
+	last[choice] = device_open(r, choice);
+	until_ns[choice] = clock_ns() + AGAIN_MS * NS_PER_MS;
+	return last[choice];
+}
+
+static int dev_start(struct engine_dev *d, enum rnic_choice choice)
+{
+	int err = device_open_again(&d->rnic, choice);
+
+	if (err)
+		goto fail;
+	err = -ENOMEM;
+	d->channel = d->rnic->ops->channel_new(d->rnic);
+	if (!d->channel)
+		goto fail_rnic;
+	struct ibv_cq *cq = d->rnic->ops->cq_new(d->rnic, MIN(CQ_DEPTH, (int)d->rnic->max_cqe),
+						 d->channel);
+	if (!cq)
+		goto fail_channel;
+	err = news_watch(d);
+	if (err)
+		goto fail_cq;
+	privfd_reserve(d->channel->fd);
+	st_rel(&d->cq, cq);	/* pairs with engine_dev() */
+	return 0;
+
+fail_cq:
+	d->rnic->ops->cq_free(cq);
+fail_channel:
+	d->rnic->ops->channel_free(d->channel);
+	d->channel = NULL;
+fail_rnic:
+	d->rnic->ops->close(d->rnic);
+	d->rnic = NULL;
+fail:
+	return err;
 }
 
 int engine_start(const struct engine_sink *sink)
 {
 	struct engine *e = &engine;
+	struct engine_dev *d = &e->devs[0];
 
-	if (e->cq)
+	if (e->here)
 		return 0;
 	e->sink = sink;
-	int err = device_open_again(&e->rnic);
-	if (err)
-		goto fail;
-	err = -ENOMEM;
-	e->channel = e->rnic->ops->channel_new(e->rnic);
-	if (!e->channel)
-		goto fail_rnic;
-	struct ibv_cq *cq = e->rnic->ops->cq_new(e->rnic, MIN(CQ_DEPTH, (int)e->rnic->max_cqe),
-						 e->channel);
-	if (!cq)
-		goto fail_channel;
-	err = news_watch(e);
-	if (err)
-		goto fail_cq;
-	privfd_reserve(e->channel->fd);
-	st_rel(&e->cq, cq);	/* pairs with engine_up() */
+	int err = dev_start(d, config.rnic.choice);
+	if (err) {
+		log_error("no engine: error %d, using kernel tcp", -err);
+		return err;
+	}
+	e->here = d;
+	if (d->rnic->hardware)
+		e->there = d;
 	return 0;
+}
 
-fail_cq:
-	e->rnic->ops->cq_free(cq);
-fail_channel:
-	e->rnic->ops->channel_free(e->channel);
-	e->channel = NULL;
-fail_rnic:
-	e->rnic->ops->close(e->rnic);
-	e->rnic = NULL;
-fail:
-	log_error("no engine: error %d, using kernel tcp", -err);
-	return err;
+int engine_start_there(void)
+{
+	struct engine_dev *d = &engine.devs[1];
+
+	if (engine.there)
+		return 0;
+	if (config.rnic.choice != RNIC_AUTO)
+		return -ENODEV;
+	int err = dev_start(d, RNIC_VERBS);
+	if (err)
+		return err;
+	engine.there = d;
+	wait_nudge_leader();	/* it sleeps on the other channel alone */
+	return 0;
 }
 
 /*
  * A queue of the software RNIC takes signalled sends and hands their completions
  * out without a lock of its own.  Only with fault far are there any.
  */
-static bool posts_apart(void)
+static bool posts_apart(const struct engine_dev *d)
 {
-	return engine.rnic->shared || engine.rnic->hardware;
+	return d->rnic->shared || d->rnic->hardware;
 }
 
-static int take(struct ibv_wc *wc, int most)
+static int take(const struct engine_dev *d, struct ibv_wc *wc, int most)
 {
-	if (likely(posts_apart()))
-		return ibv_poll_cq(engine.cq, most, wc);
+	if (likely(posts_apart(d)))
+		return ibv_poll_cq(d->cq, most, wc);
 	lock_take(&engine.post_lock);
-	int n = ibv_poll_cq(engine.cq, most, wc);
+	int n = ibv_poll_cq(d->cq, most, wc);
 	lock_drop(&engine.post_lock);
 	return n;
 }
 
-static int poll_locked(void)
+static int poll_dev(const struct engine_dev *d)
 {
 	struct ibv_wc wc[BATCH];
 	int total = 0, n;
 
 	do {
-		n = take(wc, BATCH);
+		n = take(d, wc, BATCH);
 		if (n <= 0)
 			break;
 		for (int i = 0; i < n; i++) {
@@ -171,6 +202,14 @@ static int poll_locked(void)
 		engine.sink->batch_end();
 	} while (n == BATCH && total < 8 * BATCH);
 	return total;
+}
+
+static int poll_locked(void)
+{
+	const struct engine_dev *other = engine_dev(1);
+	int n = poll_dev(&engine.devs[0]);
+
+	return unlikely(other) ? n + poll_dev(other) : n;
 }
 
 int engine_poll(void)
@@ -213,18 +252,28 @@ static void call_took(uint64_t ticks)
  * On a device of its own the completions of what we send are nobody's news: for
  * what the peer wants to be heard, and errors, only.
  */
-static void arm(void)
+static void arm_dev(const struct engine_dev *d)
 {
-	bool apart = posts_apart();
-	uint64_t start = engine.rnic->hardware ? clock_ticks() : 0;
+	bool apart = posts_apart(d);
+	uint64_t start = d->rnic->hardware ? clock_ticks() : 0;
 
 	if (!apart)
 		lock_take(&engine.post_lock);
-	ibv_req_notify_cq(engine.cq, !engine.rnic->shared);
+	ibv_req_notify_cq(d->cq, !d->rnic->shared);
 	if (!apart)
 		lock_drop(&engine.post_lock);
 	if (start)
 		call_took(clock_ticks() - start);
+}
+
+static void arm(void)
+{
+	for (int i = 0; i < ENGINE_DEVS; i++) {
+		const struct engine_dev *d = engine_dev(i);
+
+		if (d)
+			arm_dev(d);
+	}
 }
 
 void engine_arm(void)
@@ -269,13 +318,30 @@ void engine_aside_remove(int sock)
 	sys_epoll_ctl(engine_aside(), EPOLL_CTL_DEL, sock, &ev);
 }
 
-void engine_drain(void)
+int engine_fds(int fds[ENGINE_FDS])
+{
+	const struct engine_dev *other = engine_dev(1);
+
+	fds[0] = ld_rlx(&engine.devs[0].channel->fd);
+	fds[1] = engine_aside();
+	if (likely(!other))
+		return 2;
+	fds[2] = ld_rlx(&other->channel->fd);
+	return 3;
+}
+
+void engine_drain(unsigned int which)
 {
 	struct epoll_event ev[ASIDE_BATCH];
 	int aside = engine_aside();
 
-	engine.rnic->ops->channel_drain(engine.channel);
-	if (aside >= 0)
+	for (int i = 0; i < ENGINE_DEVS; i++) {
+		const struct engine_dev *d = engine_dev(i);
+
+		if (d && which & (i ? ENGINE_FD_OTHER : ENGINE_FD_CHANNEL))
+			d->rnic->ops->channel_drain(d->channel);
+	}
+	if (which & ENGINE_FD_ASIDE && aside >= 0)
 		sys_epoll_wait(aside, ev, ASIDE_BATCH, 0);
 }
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * engine.h - one CQ, its channel, and everybody who waits for it
+ * engine.h - the CQs, their channels, and everybody who waits for them
+ *
+ * A process has one device for connections within its host, and one for those
+ * to others: the software RNIC and a verbs device where SIDESTEP_RNIC is auto, the
+ * same one where it names one.  Each has one CQ.  The latter is brought up when a
+ * connection to another host could use it.
  *
  * Locks, outermost first (doc/locking.md):
  *   poll_lock   held while completions are taken and control messages are
@@ -16,6 +21,8 @@
 #include "progress/bg.h"
 #include "rnic/rnic.h"
 
+struct engine_dev;
+
 struct engine_sink {
 	/* A receive completion of the QP whose qp_context is ctx; poll_lock held. */
 	void (*recv)(void *ctx, const struct ibv_wc *wc);
@@ -27,18 +34,26 @@ struct engine_sink {
 	void (*batch_end)(void);
 	/* The device says that the QP of this ctx, with NULL all of them, can be
 	 * given up; poll_lock held. */
-	void (*lost)(void *ctx);
+	void (*lost)(void *ctx, const struct engine_dev *dev);
+};
+
+#define ENGINE_DEVS	2
+
+struct engine_dev {
+	struct rnic *rnic;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;		/* stored last: the others are set when it is */
+	struct bg_src news;		/* of the device */
 };
 
 struct engine {
 	struct lock poll_lock;
 	struct lock post_lock cacheline_aligned;
-	struct rnic *rnic cacheline_aligned;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
+	struct engine_dev devs[ENGINE_DEVS] cacheline_aligned;
+	struct engine_dev *here;	/* for peers on this host */
+	struct engine_dev *there;	/* for those on others; NULL: there is none yet */
 	const struct engine_sink *sink;
 	uint32_t active;	/* bumped by each batch that found something */
-	struct bg_src news;	/* of the device */
 	uint64_t call_ticks;	/* what a call of the device's driver takes, where it is one */
 	int aside;		/* epoll set of sockets that wake us, too; 0: there is none */
 };
@@ -52,11 +67,24 @@ extern struct engine engine;
  */
 int engine_start(const struct engine_sink *sink);
 
+/* The same for other hosts, once engine_start() has succeeded. */
+int engine_start_there(void);
+
+/* A device that is up, by number; NULL: that one is not. */
+static inline struct engine_dev *engine_dev(int i)
+{
+	/* pairs with dev_start(): the fields are set before cq */
+	return ld_acq(&engine.devs[i].cq) ? &engine.devs[i] : NULL;
+}
+
 static inline bool engine_up(void)
 {
-	/* pairs with engine_start(): the fields are set before cq */
-	return ld_acq(&engine.cq) != NULL;
+	return engine_dev(0) != NULL;
 }
+
+/* What a sleeper is to look at: channel, set, the other channel.  Return: how many; -1 is none. */
+#define ENGINE_FDS	(ENGINE_DEVS + 1)
+int engine_fds(int fds[ENGINE_FDS]);
 
 /*
  * Take what completions there are, unless somebody else is doing so.
@@ -92,8 +120,11 @@ static inline int engine_aside(void)
 	return fd > 0 ? fd : -1;
 }
 
-/* Take the events that have woken a sleeper on the channel, or on the set. */
-void engine_drain(void);
+/* Take the events that have woken a sleeper: 1 << their place in engine_fds(). */
+#define ENGINE_FD_CHANNEL	1u
+#define ENGINE_FD_ASIDE		2u
+#define ENGINE_FD_OTHER		4u
+void engine_drain(unsigned int which);
 
 /* The child of a fork has no engine. */
 void engine_forget(void);

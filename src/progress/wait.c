@@ -364,8 +364,8 @@ static int sleep_in_place(struct wait *w)
 static int sleep_on_fds(struct wait *w)
 {
 	struct pollfd few[STACK_FDS], *p = few;
-	nfds_t n = 0, off, want = w->nkfds + 3;
-	bool lead = w->leads;
+	nfds_t n = 0, off, want = w->nkfds + 1 + ENGINE_FDS;
+	int fds[ENGINE_FDS], nfds = w->leads ? engine_fds(fds) : 0;
 
 	if (want > STACK_FDS) {
 		w->many_bytes = want * sizeof(*p);
@@ -374,10 +374,8 @@ static int sleep_on_fds(struct wait *w)
 			return sleep_in_place(w);
 	}
 	p[n++] = (struct pollfd){ w->efd, POLLIN, 0 };
-	if (lead) {
-		p[n++] = (struct pollfd){ ld_rlx(&engine.channel->fd), POLLIN, 0 };
-		p[n++] = (struct pollfd){ engine_aside(), POLLIN, 0 };
-	}
+	for (int i = 0; i < nfds; i++)
+		p[n++] = (struct pollfd){ fds[i], POLLIN, 0 };
 	off = n;
 	for (nfds_t i = 0; i < w->nkfds; i++)
 		p[n++] = w->kfds[i];
@@ -387,9 +385,12 @@ static int sleep_on_fds(struct wait *w)
 		w->kfds[i].revents = ret > 0 ? p[off + i].revents : 0;
 		w->kready += w->kfds[i].revents != 0;
 	}
-	if (lead && ret > 0 && (p[1].revents || p[2].revents)) {
+	unsigned int which = 0;
+	for (int i = 0; ret > 0 && i < nfds; i++)
+		which |= p[1 + i].revents ? 1u << i : 0;
+	if (which) {
 		guard_enter();	/* pairs with bg_close(): it is the channel, or none */
-		engine_drain();
+		engine_drain(which);
 		guard_exit();
 	}
 	unmap_many(w);

@@ -34,6 +34,7 @@
 #include "sock/msgs.h"
 #include "sock/owner.h"
 #include "sock/pledge.h"
+#include "sock/rule.h"
 #include "sock/show.h"
 #include "sock/unseen.h"
 #include "sock/window.h"
@@ -113,7 +114,7 @@ static int accept_bind(struct conn *c, struct link *l, const struct wire_msg *m,
 		return -EACCES;
 	uint16_t slot = link_slot_take(l, c);
 	if (!slot)
-		return engine.rnic->shared || !l->nfree ? -EAGAIN : -ENOMEM;
+		return l->dev->rnic->shared || !l->nfree ? -EAGAIN : -ENOMEM;
 	err = link_slot_peer(l, slot, &m->bind);
 	if (err) {
 		link_slot_done(l, slot, 0, false);
@@ -161,6 +162,10 @@ static void on_bind(struct link *l, const struct wire_msg *m)
 		return;
 	}
 	int err = peer_matches(l, &t, m);
+	if (!err && rule_forbids(c, l->dev)) {
+		meeting_give_up(c, REASON_NO_RNIC);
+		err = -EACCES;
+	}
 	if (!err && (link_slot_room(l) || link_source_room(l, &m->bind)))
 		err = -ENOMEM;
 	if (!err) {

@@ -36,7 +36,7 @@ void conn_bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_slo
 	uint64_t tx_bytes = link_peer_ring_size(l, slot), rx_bytes = link_ring_size(l, slot);
 	uint64_t tx_window = MIN((uint64_t)CONN_WINDOW_MIN, tx_bytes);
 	uint64_t rx_window = MIN((uint64_t)CONN_WINDOW_MIN, rx_bytes);
-	bool shared = engine.rnic->shared;
+	bool shared = l->dev->rnic->shared;
 	int state = conn_kernel_state(c);
 
 	c->link = l;

@@ -131,7 +131,7 @@ void conn_count_ring(struct conn *c)
 {
 	/* one direction under txl, the other under rxl: pairs with itself */
 	if (!ld_rlx(&c->ever_ring) && !xchg_acqrel(&c->ever_ring, true))
-		count(engine.rnic->hardware ? CNT_conns_ring_verbs : CNT_conns_ring_soft, 1);
+		count(c->link->dev->rnic->hardware ? CNT_conns_ring_verbs : CNT_conns_ring_soft, 1);
 }
 
 void conn_count_final(struct conn *c)
@@ -376,7 +376,8 @@ void conn_fork_child(void)
 		c->tx_inside = c->rx_inside = c->rx_plain_polls = c->sleepers = 0;
 		c->deferred = false;
 		c->rx_read = c->rx_waited = false;
-		c->tx_granted = c->rx_granted = c->listening = false;
+		c->tx_granted = c->rx_granted = c->listening = c->listen_there = false;
+		c->only = 0;
 		c->tx_stuck = c->tx_shut = c->tx_fin_out = c->tx_blocked = false;
 		c->rx_shut = c->rx_shut_out = c->closing = c->end_kin = false;
 		c->owed &= OWED_TOLD;

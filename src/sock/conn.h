@@ -159,6 +159,7 @@ struct conn {
 	bool established;
 	bool active;			/* we called connect() */
 	bool listening;
+	bool listen_there;		/* ... also for peers of other hosts */
 	bool nonblock;
 	bool closing;			/* the program has closed its last number */
 	bool deferred;			/* ... but a call is still asleep on it */
@@ -189,6 +190,7 @@ struct conn {
 	uint64_t grant_ticks;		/* when to look again whether the peer may switch */
 	uint64_t rec_nonce;		/* what the peer's records must bear */
 	uint32_t peer_uid;		/* whose the other end is, says the kernel */
+	uint8_t only;			/* enum conn_only */
 	bool elsewhere;			/* ... that there is none on this host */
 	uint64_t bind_ns;		/* when BIND went out */
 	bool asked_again;		/* ... after some time, not for its traffic */
@@ -231,6 +233,9 @@ struct conn {
 	uint64_t close_begun_ns;
 	uint64_t close_wait_ns;
 };
+
+/* By a rule: no other kind of RNIC.  Set before anybody looks for its peer. */
+enum conn_only { CONN_ONLY_SOFT = 1, CONN_ONLY_VERBS };
 
 enum conn_job {
 	JOB_MEET	= 1u << 0,	/* start or go on with the meeting */

@@ -151,7 +151,12 @@ static void close_dup(struct conn *c)
 	}
 	if (privfd_is(c->fd))
 		privfd_close(c->fd);
-	privfd_reserve(engine.channel->fd);
+	for (int i = 0; i < ENGINE_DEVS; i++) {
+		const struct engine_dev *d = engine_dev(i);
+
+		if (d)
+			privfd_reserve(d->channel->fd);
+	}
 	st_rlx(&c->fd, -1);
 }
 

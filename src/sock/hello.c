@@ -244,7 +244,7 @@ static void hello_event(struct bg_src *s, uint32_t events)
 		return;
 	}
 	if (m->owner) {
-		m->link = link_new(false);
+		m->link = link_new(engine.here, false);
 		if (!m->link) {
 			for (unsigned i = 0; i < nfds; i++)
 				privfd_close(fds[i]);
@@ -324,7 +324,7 @@ static void asked(void *arg, struct ask *a, enum ask_result res)
 		meeting_end(m, l, REASON_NONE);
 		return;
 	}
-	m->link = link_new(true);
+	m->link = link_new(engine.here, true);
 	if (!m->link) {
 		privfd_close(m->src.fd);
 		meeting_end(m, NULL, REASON_NO_MEMORY);

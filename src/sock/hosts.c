@@ -62,11 +62,13 @@ static int begin(void)
 	static uint64_t until_ns;
 	static int last;
 
-	if (!engine.rnic->ops->cm_export)
+	const struct rnic *r = engine.there->rnic;
+
+	if (!r->ops->cm_export)
 		return -EOPNOTSUPP;
 	if (last && clock_ns() < until_ns)
 		return last;
-	last = cm_start(hello_loop(), engine.rnic->name, engine.rnic->cm_only, cm_news);
+	last = cm_start(hello_loop(), r->name, r->cm_only, cm_news);
 	until_ns = clock_ns() + AGAIN_MS * NS_PER_MS;
 	if (last)
 		log_info("no meeting with other hosts: error %d, using kernel tcp", -last);
@@ -230,7 +232,7 @@ static void reached(struct crossing *x)
 	int err = -ENOMEM;
 
 	if (!x->link) {
-		x->link = link_new(true);
+		x->link = link_new(engine.there, true);
 		if (x->link)
 			link_identity(x->link, &x->c->tuple);
 	}
@@ -305,7 +307,7 @@ void hosts_ask(struct conn *c, void (*done)(struct conn *c, struct link *l, enum
 static int accept_link(struct crossing *x)
 {
 	struct cm_hello h;
-	struct link *l = link_new(false);
+	struct link *l = link_new(engine.there, false);
 
 	if (!l)
 		return -ENOMEM;
@@ -350,7 +352,7 @@ static void coming(struct cm_end *e)
 void hosts_listen(int family, uint16_t port,
 		  enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why))
 {
-	if (!engine.rnic->hardware || begin())
+	if (engine_start_there() || begin())
 		return;
 	owner = own;
 	int err = cm_listen((uint16_t)family, port);

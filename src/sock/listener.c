@@ -52,12 +52,26 @@ static bool listener_learn(struct conn *l)
 	return true;
 }
 
+/* Could it be another host's?  A device is not looked for before one comes that could. */
+static bool from_there(const struct sockaddr_storage *peer)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)peer;
+
+	if (peer->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)peer)->sin_addr.s_addr) >> 24 != 127;
+	return !IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) &&
+	       !(IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr) && in6->sin6_addr.s6_addr[12] == 127);
+}
+
 void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage *peer)
 {
 	if (!bind_enabled() || !sockaddr_port(peer) || ld_rlx(&c->meet) == MEET_OVER)
 		return;
 	accepted_put(c, sockaddr_port(peer));
-	if (!ld_rlx(&l->listening) && !xchg_acqrel(&l->listening, true)) {
+	bool there = !ld_rlx(&l->listen_there) && from_there(peer) &&
+		     !xchg_acqrel(&l->listen_there, true);
+	bool first = !ld_rlx(&l->listening) && !xchg_acqrel(&l->listening, true);
+	if (first || there) {
 		if (!listener_learn(l)) {
 			st_rlx(&l->listening, false);
 		} else if (bind_begin() == 0) {
@@ -167,6 +181,8 @@ void bind_listen(struct conn *l)
 			st_rlx(&l->listening, false);
 	}
 	log_debug("names of port %u: %d", port, err);
+	if (!ld_rlx(&l->listen_there) && engine.here != engine.there)
+		return;
 	hosts_listen(AF_INET, port, own_far);
 	if (ld_rlx(&l->listen_family) == AF_INET6)
 		hosts_listen(AF_INET6, port, own_far);

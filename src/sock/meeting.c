@@ -35,6 +35,7 @@
 #include "sock/kin.h"
 #include "sock/owner.h"
 #include "sock/pledge.h"
+#include "sock/rule.h"
 #include "sock/show.h"
 #include "sock/warm.h"
 
@@ -204,9 +205,13 @@ static bool ended(struct conn *c)
 /* The other end is not here. */
 static void meet_elsewhere(struct conn *c)
 {
+	int none = engine_start_there();
+
 	if (ended(c)) {
 		meeting_give_up(c, REASON_CLOSED_FIRST);
-	} else if (!engine.rnic->hardware) {
+	} else if (none) {
+		meeting_give_up(c, none == -ENODEV ? REASON_OTHER_NETNS_OR_NAT : bind_no_engine(none));
+	} else if (rule_forbids(c, engine.there)) {
 		meeting_give_up(c, REASON_OTHER_NETNS_OR_NAT);
 	} else if (await_bytes(c)) {
 		c->elsewhere = true;
@@ -252,8 +257,8 @@ void bind_meet(struct conn *c)
 		meet_again(c, RETRY_MS);
 	} else if (err || !meet_uid_proves(r.uid)) {
 		meeting_give_up(c, REASON_OWNER_UNKNOWN);
-	} else if (engine.rnic->cm_only) {
-		meeting_give_up(c, REASON_NO_RNIC);	/* HELLO cannot join QPs of such a device */
+	} else if (engine.here->rnic->cm_only || rule_forbids(c, engine.here)) {
+		meeting_give_up(c, REASON_NO_RNIC);	/* HELLO cannot join QPs of the former */
 	} else {
 		c->peer_uid = r.uid;
 		meeting_try_known(c);

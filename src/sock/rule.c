@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/sys.h"
+#include "progress/engine.h"
 #include "sock/bind.h"
 #include "sock/conn.h"
 
@@ -37,14 +38,24 @@ static bool end_of(struct end *e, const void *sa, socklen_t len)
 	return true;
 }
 
+/* With both kinds of RNIC it shows only when the peer is found which one it would be. */
 static void carry_out(struct conn *c, enum rule_action a)
 {
-	bool soft = config.rnic.choice == RNIC_AUTO || config.rnic.choice == RNIC_SOFT;
+	bool soft = config.rnic.choice == RNIC_SOFT;
 
 	if (a == RULE_TCP)
 		bind_give_up(c, REASON_CONFIG);
-	else if ((a == RULE_VERBS && soft) || (a == RULE_SOFT && !soft))
+	else if (a != RULE_VERBS && a != RULE_SOFT)
+		return;
+	else if (config.rnic.choice == RNIC_AUTO)
+		c->only = a == RULE_SOFT ? CONN_ONLY_SOFT : CONN_ONLY_VERBS;
+	else if ((a == RULE_VERBS) == soft)
 		bind_give_up(c, REASON_NO_RNIC);
+}
+
+bool rule_forbids(const struct conn *c, const struct engine_dev *d)
+{
+	return c->only && (c->only == CONN_ONLY_VERBS) != d->rnic->hardware;
 }
 
 void rule_connected(struct conn *c, const struct sockaddr *to, socklen_t len)

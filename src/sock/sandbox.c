@@ -117,7 +117,7 @@ static bool is_shut, all_let_go;		/* the background thread has been there */
 static void shut(struct bg_work *w)
 {
 	bind_shut();
-	link_kill_all();
+	link_kill_all(NULL);
 	st_rel(&is_shut, true);		/* pairs with links_dead() */
 	wait_wake_ready();
 }

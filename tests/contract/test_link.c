@@ -142,10 +142,10 @@ static int hello_make(struct link *l, struct link_hello *h, struct rnic_params *
 {
 	uint8_t rnic[RNIC_CM_BYTES];
 
-	if (!engine.rnic->cm_only)
+	if (!engine.here->rnic->cm_only)
 		return link_export(l, h, p);
 	int err = link_export_cm(l, h, rnic);
-	return err ? err : join_export(&rdma, engine.rnic->ops, l->qp, &l->slab, p);
+	return err ? err : join_export(&rdma, engine.here->rnic->ops, l->qp, &l->slab, p);
 }
 
 static bool hello_send(int sock, struct link *l)
@@ -189,7 +189,7 @@ static bool rdma_ask(struct link *l)
 
 static bool rdma_answer(struct link *l)
 {
-	return !engine.rnic->cm_only || !join_answer(&rdma, l->qp->qp_num);
+	return !engine.here->rnic->cm_only || !join_answer(&rdma, l->qp->qp_num);
 }
 
 static bool hello_take(int sock, struct link *l)
@@ -200,7 +200,7 @@ static bool hello_take(int sock, struct link *l)
 	if (recv(sock, &join.h, sizeof(join.h), MSG_WAITALL) != sizeof(join.h) ||
 	    !params_recv(sock, &join.p))
 		return false;
-	if (engine.rnic->cm_only && !rdma_ask(l))
+	if (engine.here->rnic->cm_only && !rdma_ask(l))
 		return false;
 	bg_queue(&join.work);
 	while (!ld_acq(&join.done))
@@ -214,7 +214,7 @@ static bool begin(bool asker)
 	config.ring_bytes = 65536;
 	config.rnic.choice = contract_device == &rnic_soft_ops ? RNIC_SOFT : RNIC_VERBS;
 	link_set_user(&user);
-	return !bg_start() && !engine_start(&link_sink) && (me.l = link_new(asker));
+	return !bg_start() && !engine_start(&link_sink) && (me.l = link_new(engine.here, asker));
 }
 
 /*
@@ -268,7 +268,7 @@ static bool in_turn(int talk, bool asker)
 {
 	char c;
 
-	if (!engine.rnic->cm_only)
+	if (!engine.here->rnic->cm_only)
 		return true;
 	return asker ? send(talk, "", 1, MSG_NOSIGNAL) == 1 : recv(talk, &c, 1, 0) == 1;
 }
@@ -394,7 +394,7 @@ static int kin(void)
 	privfd_close_all(NULL);
 	if (bg_start() || engine_start(&link_sink))
 		return 1;
-	struct link *l = link_new(true);
+	struct link *l = link_new(engine.here, true);
 	if (!l)
 		return 2;
 	link_discard(l);

@@ -11,13 +11,13 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "link/area.h"
-#include "progress/engine.h"
 
 #define BASE	(3 * AREA_PAGE)
 #define RINGS	2000
 
 static struct area a;
 static struct rnic_slab slab;
+static struct rnic *rnic;
 static struct ibv_pd *pd;
 static struct place rings[RINGS];
 
@@ -33,8 +33,8 @@ static uint64_t registrations(void)
 static void begin(uint32_t far)
 {
 	config.fault.far = far;
-	assert_int_equal(rnic_soft_ops.open(&engine.rnic, NULL), 0);
-	pd = rnic_soft_ops.pd_new(engine.rnic);
+	assert_int_equal(rnic_soft_ops.open(&rnic, NULL), 0);
+	pd = rnic_soft_ops.pd_new(rnic);
 	assert_non_null(pd);
 }
 
@@ -43,8 +43,8 @@ static void end(void)
 	area_close(&a);
 	rnic_soft_ops.slab_free(&slab);
 	rnic_soft_ops.pd_free(pd);
-	rnic_soft_ops.close(engine.rnic);
-	engine.rnic = NULL;
+	rnic_soft_ops.close(rnic);
+	rnic = NULL;
 }
 
 static bool take(uint32_t bytes, struct place *p)
@@ -67,7 +67,7 @@ static void a_thousand_rings_in_few_registrations(void **state)
 	uint64_t before = registrations();
 
 	begin(1);
-	assert_int_equal(area_open(&a, pd, &slab, true, BASE), 0);
+	assert_int_equal(area_open(&a, rnic->ops, pd, &slab, true, BASE), 0);
 	assert_int_equal(a.end, BASE + AREA_STEP);
 	for (int i = 0; i < 1000; i++) {
 		assert_true(take(16384, &rings[i]));
@@ -84,7 +84,7 @@ static void sizes_fit_between_each_other(void **state)
 	unsigned int seed = 1;
 
 	begin(1);
-	assert_int_equal(area_open(&a, pd, &slab, true, BASE), 0);
+	assert_int_equal(area_open(&a, rnic->ops, pd, &slab, true, BASE), 0);
 	for (int i = 0; i < 400; i++) {
 		assert_true(take(AREA_PAGE << rand_r(&seed) % 7, &rings[i]));
 		check(&rings[i], i);
@@ -107,7 +107,7 @@ static void what_may_be_locked_is_used_to_the_last_step(void **state)
 	int n = 0;
 
 	begin(1024);
-	assert_int_equal(area_open(&a, pd, &slab, true, BASE), 0);
+	assert_int_equal(area_open(&a, rnic->ops, pd, &slab, true, BASE), 0);
 	while (n < RINGS && take(AREA_PAGE, &rings[n])) {
 		check(&rings[n], n);
 		n++;
@@ -121,14 +121,14 @@ static void what_may_be_locked_is_used_to_the_last_step(void **state)
 	end();
 	/* and all of it is there again */
 	begin(1024);
-	assert_int_equal(area_open(&a, pd, &slab, true, BASE), 0);
+	assert_int_equal(area_open(&a, rnic->ops, pd, &slab, true, BASE), 0);
 	end();
 }
 
 static void too_little_for_the_first_part(void **state)
 {
 	begin(64);
-	assert_int_equal(area_open(&a, pd, &slab, true, BASE), -ENOMEM);
+	assert_int_equal(area_open(&a, rnic->ops, pd, &slab, true, BASE), -ENOMEM);
 	end();
 }
 
@@ -137,7 +137,7 @@ static void no_more_than_there_are_addresses(void **state)
 	int n = 0;
 
 	begin(1);
-	assert_int_equal(area_open(&a, pd, &slab, true, BASE), 0);
+	assert_int_equal(area_open(&a, rnic->ops, pd, &slab, true, BASE), 0);
 	while (n < RINGS && take(AREA_RING_MOST, &rings[n]))
 		n++;
 	assert_int_equal(n, AREA_BYTES / AREA_RING_MOST);
