@@ -44,6 +44,9 @@
 #define TX_FLAGS_OK	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR | MSG_MORE | MSG_DONTROUTE | \
 			 MSG_CONFIRM)
 #define STALL_MS	100
+/* between hosts: a RoCE device sends again after 67 ms, and gives up after half a second;
+ * until then it is not the reader who is slow */
+#define STALL_HOSTS_MS	500
 #define OWNER_MS	1000		/* a half-done write that stands still so long is passed by */
 
 static bool tx_blocking(const struct conn *c, const struct io *io)
@@ -312,8 +315,13 @@ void tx_backoff(struct conn *c)
 	c->tx_retry_bytes = c->tx.kc + kept + ((uint64_t)CONN_WINDOW_MIN << shift);
 }
 
+static uint64_t stall_ns(const struct conn *c)
+{
+	return (c->link->dev->rnic->hardware ? STALL_HOSTS_MS : STALL_MS) * NS_PER_MS;
+}
+
 /*
- * Background thread, STALL_MS after a writer met a full ring.  A reader that
+ * Background thread, STALL_MS after a writer met a full ring, and again.  A reader that
  * stops before a credit is due has made room all the same, of which the writer
  * is told here; if that is too little, the watch begins anew.  txl held.
  */
@@ -326,6 +334,7 @@ void tx_stalled(struct conn *c, uint64_t now)
 	tx_credit(c);
 	if (!conn_tx_in_ring(c))
 		return;
+	c->tx_looked_ns = now;
 	if (conn_ring_writable(c) && !c->tx_shut) {
 		st_rlx(&c->tx_progress_ns, 0);
 		if (c->tx_blocked) {
@@ -334,7 +343,7 @@ void tx_stalled(struct conn *c, uint64_t now)
 			conn_watcher->event(c, EPOLLOUT);
 		}
 		wait_wake_ready();
-	} else if (now >= c->tx_progress_ns + STALL_MS * NS_PER_MS) {
+	} else if (now >= c->tx_progress_ns + stall_ns(c)) {
 		st_rlx(&c->tx_progress_ns, 0);
 		c->tx_wanted = false;
 		tx_retreat(c, REASON_SLOW_READER);

@@ -32,10 +32,10 @@ void bind_timer_at(struct conn *c, uint64_t at_ns)
 
 static uint64_t next_deadline(struct conn *c)
 {
-	uint64_t at = UINT64_MAX;
+	uint64_t at = UINT64_MAX, since = ld_rlx(&c->tx_progress_ns);
 
-	if (ld_rlx(&c->tx_progress_ns))
-		at = MIN(at, ld_rlx(&c->tx_progress_ns) + 101 * NS_PER_MS);
+	if (since)
+		at = MIN(at, MAX(since, c->tx_looked_ns) + 101 * NS_PER_MS);
 	if (conn_tx_on_ring(c) && ld_rlx(&c->tx_retreat_ns))
 		at = MIN(at, ld_rlx(&c->tx_retreat_ns));
 	if (ld_rlx(&c->rx_end_ns) && !ld_rlx(&c->rx_end_due))
