@@ -5,12 +5,31 @@
  * An event is copied and acknowledged before it is acted upon: an id cannot be
  * destroyed while one of its events is not.  Ends and listeners are found by
  * their id, so an event of one that is closed finds nobody.
+ *
+ * Take-over.  Who asks begins at place 0 (cm_port()) and goes on to the others only
+ * from one who answers, over few that do not.  When the holder of a place dies, or
+ * loses it, nobody is told, and rdma_cm has no queue of those who wait.  So a process
+ * at place p tries the places below, lowest first, every p seconds, and moves to the
+ * first that is free; who has found no place at all does so every CM_PORTS.
+ *
+ * - The next in line is there within a second, and the lowest that lives, whoever
+ *   dies, within its own p.  Holes close, as behind old workers that end after
+ *   new ones have begun; and who is at place 0 has nothing to do.
+ * - No two that wait are at the same place, so they do not come at once, and the more
+ *   they are, the less each of them does: a hundred wake up 9 times a second
+ *   together, for a try each.  A try is three calls, and holds nothing.
+ * - The new id listens before the old one goes.  A request that comes to the old
+ *   place just then is refused without a word, and is asked again as others are.
+ * - Askers whom nobody has answered meanwhile wait at most as long again as
+ *   that has lasted, since what they wait doubles (silence.h).
+ * - Not allowed (a port below 1024, and privileges are gone): never tried again.
  */
 #include "meet/cm.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/privfd.h"
 #include "base/sys.h"
@@ -23,6 +42,7 @@
 #define RETRIES		6		/* as verbs_qp.c has it */
 #define RNR_FOR_EVER	7
 #define EVENT_BYTES	196		/* of an answer on InfiniBand, the most there is */
+#define TURN_NS		(1000 * NS_PER_MS)	/* of take-over, a place */
 
 static const struct meet_loop *loop;
 static void (*news)(struct cm_end *e, enum cm_news what);
@@ -32,8 +52,10 @@ static bool cm_only;			/* of the device: see rnic.h */
 static bool used, inherited;		/* ... in this process; in a parent */
 static struct cm_end ends[CM_ENDS];
 static struct listener {
-	struct rdma_cm_id *id;		/* NULL: free */
-	uint16_t family, port;		/* of TCP */
+	struct rdma_cm_id *id;		/* NULL: free, or without a place */
+	uint16_t family, port;		/* of TCP; port 0: free */
+	unsigned place;			/* CM_PORTS: none */
+	uint64_t again_ns;		/* then those below it are tried */
 } listeners[CM_LISTENERS];
 
 struct event {
@@ -49,7 +71,6 @@ static int lib_errno(void)
 	return errno > 0 ? -errno : -EIO;
 }
 
-/* NULL: a free place. */
 static struct listener *listener_of(const struct rdma_cm_id *id)
 {
 	for (int i = 0; i < CM_LISTENERS; i++)
@@ -224,10 +245,11 @@ void cm_refuse(struct cm_end *e, enum cm_verdict verdict, enum reason why)
 
 /* ------------------------------------------------------------- listening -- */
 
+/* 0 and 0: a free one. */
 static struct listener *listener_at(uint16_t family, uint16_t port)
 {
 	for (int i = 0; i < CM_LISTENERS; i++)
-		if (listeners[i].id && listeners[i].family == family && listeners[i].port == port)
+		if (listeners[i].family == family && listeners[i].port == port)
 			return &listeners[i];
 	return NULL;
 }
@@ -247,34 +269,86 @@ static int listener_bind(struct rdma_cm_id *id, uint16_t family, uint16_t port)
 	return 0;
 }
 
-/* One id a port: one that is bound to a port that another listens at stays so. */
-static int listener_new(struct listener *l, uint16_t family, uint16_t port, unsigned i)
+/* One id a try: one that is bound to a port that another listens at stays so. */
+static int listener_try(struct listener *l, unsigned place)
 {
 	struct rdma_cm_id *id;
 
 	errno = 0;
 	if (cm->create_id(channel, &id, NULL, RDMA_PS_TCP))
 		return lib_errno();
-	int err = listener_bind(id, family, port_of(port, i));
-	if (err)
+	int err = listener_bind(id, l->family, port_of(l->port, place));
+	if (err) {
 		cm->destroy_id(id);
-	else
-		*l = (struct listener){ .id = id, .family = family, .port = port };
-	return err == -EADDRNOTAVAIL ? -EADDRINUSE : err;	/* of one at every address */
+		return err == -EADDRNOTAVAIL ? -EADDRINUSE : err;	/* of one at every address */
+	}
+	if (l->id)
+		cm->destroy_id(l->id);
+	l->id = id;
+	l->place = place;
+	return 0;
+}
+
+/* The lowest place that is free, below the one that it has. */
+static int listener_move(struct listener *l)
+{
+	int err = -EADDRINUSE;
+
+	for (unsigned i = 0; i < l->place && err == -EADDRINUSE; i++)
+		err = listener_try(l, i);
+	l->again_ns = meet_forbidden(err) ? MEET_NEVER : loop->now_ns() + l->place * TURN_NS;
+	return err;
 }
 
 int cm_listen(uint16_t family, uint16_t port)
 {
-	struct listener *l = listener_of(NULL);
-	int err = -EADDRINUSE;
+	struct listener *l = listener_at(family, port);
+	int err;
 
-	if (listener_at(family, port))
-		return 0;
+	if (l)
+		return l->id ? 0 : -EADDRINUSE;
+	l = listener_at(0, 0);
 	if (!channel || !l)
 		return channel ? -ENOSPC : -ENODEV;
-	for (unsigned i = 0; i < CM_PORTS && err == -EADDRINUSE; i++)
-		err = listener_new(l, family, port, i);
+	*l = (struct listener){ .family = family, .port = port, .place = CM_PORTS };
+	err = listener_move(l);
+	if (err && (err != -EADDRINUSE || cm_only))
+		*l = (struct listener){ 0 };
 	return err;
+}
+
+/* On iWARP a try would be one at ports of TCP, which are others', too. */
+static bool listener_waits(const struct listener *l)
+{
+	return l->port && l->place && !cm_only;
+}
+
+uint64_t cm_take_over_ns(void)
+{
+	uint64_t at = MEET_NEVER;
+
+	for (int i = 0; i < CM_LISTENERS; i++)
+		if (listener_waits(&listeners[i]))
+			at = MIN(at, listeners[i].again_ns);
+	return at;
+}
+
+void cm_take_over(void)
+{
+	/* all of the next second, so that there is but one turn in it */
+	uint64_t until = channel ? loop->now_ns() + TURN_NS : 0;
+
+	for (int i = 0; i < CM_LISTENERS; i++) {
+		struct listener *l = &listeners[i];
+
+		if (!listener_waits(l) || l->again_ns >= until)
+			continue;
+		int err = listener_move(l);
+		if (!err)
+			log_info("rdma port %u: place %u taken over", l->port, l->place);
+		else if (err != -EADDRINUSE)
+			log_debug("rdma port %u: not taken over: %d", l->port, err);
+	}
 }
 
 /* ---------------------------------------------------------------- events -- */
@@ -389,7 +463,7 @@ static void act(const struct event *ev)
 	struct listener *l = listener_of(ev->id);
 	if (l && ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 		cm->destroy_id(l->id);
-		l->id = NULL;
+		*l = (struct listener){ 0 };
 	}
 }
 

@@ -5,8 +5,10 @@
  * The connecting side goes to the TCP peer's address from its own one, and to
  * the TCP port's number in RDMA's own space (RDMA_PS_TCP); the first process that
  * accepts there listens, and others (forked workers) at ports of their own
- * (cm_port()).  iWARP has no such space: there all have ports of their own.  Both send a struct cm_hello.  The QP is the caller's:
- * rdma_cm is told its number and says how it is to be connected (rnic.h).
+ * (cm_port()); when it has gone, the next of them moves there.  iWARP has no such
+ * space: there all have ports of their own, and keep them.  Both send a struct
+ * cm_hello.  The QP is the caller's: rdma_cm is told its number and says how it is
+ * to be connected (rnic.h).
  *
  * An end is one connection of rdma_cm, from the question to the death of the
  * link.  News of it, in the background thread:
@@ -59,6 +61,10 @@ int cm_start(const struct meet_loop *loop, const char *device, bool cm_only,
 
 /* Be found at a TCP port.  0; -EADDRINUSE: too many others are; -ENOSPC; -errno. */
 int cm_listen(uint16_t family, uint16_t port);
+/* When cm_take_over() is to be called next, MEET_NEVER: all have the place they want. */
+uint64_t cm_take_over_ns(void);
+/* Try for what others had: their place may be free by now.  At most once a second. */
+void cm_take_over(void);
 
 /* Ask the i-th process; news will come.  *e is not set otherwise.  0 or -errno. */
 int cm_ask(struct cm_end **e, const struct meet_tuple *t, unsigned i, void *user);

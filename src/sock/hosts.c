@@ -52,6 +52,7 @@ struct crossing {
 
 static struct crossing crossings[CROSSINGS];
 static struct silence silence;
+static struct bg_timer take_over;	/* runs while we lack a place of cm.h's */
 static enum meet_verdict (*owner)(const struct meet_tuple *t, enum reason *why);
 
 static void cm_news(struct cm_end *e, enum cm_news what);
@@ -349,6 +350,20 @@ static void coming(struct cm_end *e)
 	crossing_free(x);
 }
 
+static void take_over_set(void)
+{
+	uint64_t at = cm_take_over_ns();
+
+	if (at != MEET_NEVER)
+		bg_timer_set(&take_over, at);
+}
+
+static void take_over_turn(struct bg_timer *t)
+{
+	cm_take_over();
+	take_over_set();
+}
+
 void hosts_listen(int family, uint16_t port,
 		  enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why))
 {
@@ -357,6 +372,8 @@ void hosts_listen(int family, uint16_t port,
 	owner = own;
 	int err = cm_listen((uint16_t)family, port);
 	log_info("rdma port %u: %d", port, err);
+	take_over.fn = take_over_turn;
+	take_over_set();
 }
 
 /* ------------------------------------------------------------------ news -- */
@@ -423,11 +440,13 @@ void hosts_shut(void)
 			tell(&crossings[i], NULL, hello_forbidden());
 			crossing_free(&crossings[i]);
 		}
+	bg_timer_stop(&take_over);
 	cm_shut();
 }
 
 void hosts_forget(void)
 {
+	memset(&take_over, 0, sizeof(take_over));
 	memset(crossings, 0, sizeof(crossings));
 	memset(&silence, 0, sizeof(silence));
 	cm_forget();

@@ -101,7 +101,7 @@ static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 
 	memcpy(&fake_cm.from, addr, addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
 	       sizeof(struct sockaddr_in6));
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < FAKE_CM_TAKEN; i++)
 		if (fake_cm.taken[i] && in->sin_port == htons(fake_cm.taken[i])) {
 			errno = i % 2 ? EADDRINUSE : EADDRNOTAVAIL;
 			return -1;

@@ -16,6 +16,7 @@
 #include "rnic/verbs_lib.h"
 
 #define FAKE_CM_EVENTS	16
+#define FAKE_CM_TAKEN	16
 
 struct fake_cm {
 	int calls, fail_at, fail_errno;
@@ -23,7 +24,7 @@ struct fake_cm {
 	struct rdma_cm_id *last_id;	/* made last */
 	struct sockaddr_storage from, to;	/* resolve_addr(), or bind_addr() */
 	struct rdma_cm_id *listening;	/* made listen last */
-	uint16_t taken[4];		/* ports that others have; bind_addr() says so in either way */
+	uint16_t taken[FAKE_CM_TAKEN];	/* ports that others have; bind_addr() says so in either way */
 	int listens, connects, accepts, rejects, establishes;
 	uint8_t said[256];		/* private data of the last connect, accept or reject */
 	uint8_t said_len;

@@ -30,7 +30,10 @@ static int watch(void *arg, int fd, uint32_t events, void (*fn)(void *, uint32_t
 
 static void unwatch(void *arg, int fd) { channel_fn = NULL; }
 
-static const struct meet_loop loop = { .watch = watch, .unwatch = unwatch };
+static uint64_t now_ns;
+static uint64_t now(void) { return now_ns; }
+
+static const struct meet_loop loop = { .watch = watch, .unwatch = unwatch, .now_ns = now };
 
 /* what has been heard */
 static struct {
@@ -78,6 +81,7 @@ static int setup(void **state)
 	memset(&heard, 0, sizeof(heard));
 	then = NULL;
 	watch_err = 0;
+	now_ns = 1;
 	return 0;
 }
 
@@ -439,6 +443,223 @@ static void listeners_of_one_tcp_port(void **state)
 	assert_int_equal(heard.last.tuple.lport, 6379);
 }
 
+/* ---- the place of another who has gone ---- */
+
+#define SECOND 1000000000ull
+
+/* Others have the first n places of port 6379. */
+static void others_have(unsigned n)
+{
+	memset(fake_cm.taken, 0, sizeof(fake_cm.taken));
+	for (unsigned i = 0; i < n; i++)
+		fake_cm.taken[i] = cm_port(6379, i);
+}
+
+/* Turns as they are due, until it is s seconds later. Return: how many. */
+static int seconds_pass(unsigned s)
+{
+	uint64_t end = now_ns + s * SECOND;
+	int turns = 0;
+
+	while (cm_take_over_ns() <= end) {
+		now_ns = cm_take_over_ns();
+		cm_take_over();
+		turns++;
+	}
+	now_ns = end;
+	return turns;
+}
+
+static void assert_place(unsigned place)
+{
+	struct sockaddr_in *at = (void *)&fake_cm.from;
+
+	assert_int_equal(ntohs(at->sin_port), cm_port(6379, place));
+	assert_int_equal(fake_cm.ids, 1);	/* and the old one has gone */
+}
+
+static void the_first_process_dies_and_nobody_is_found(void **state)
+{
+	struct rdma_cm_id *before;
+
+	start();
+	others_have(1);
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+	assert_place(1);
+	before = fake_cm.listening;
+	assert_int_equal(seconds_pass(10), 10);		/* he lives */
+	assert_int_equal(fake_cm.ids, 1);
+	assert_ptr_equal(fake_cm.listening, before);
+	others_have(0);
+	assert_int_equal(seconds_pass(1), 1);
+	assert_place(0);
+	then = accept_it;
+	request(&ours, 77, 6379, "fake0");
+	assert_int_equal(heard.n[CM_COMING], 1);
+	assert_int_equal(heard.last.tuple.lport, 6379);
+	/* nothing more to be done */
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+	int calls = fake_cm.calls;
+	cm_take_over();
+	assert_int_equal(fake_cm.calls, calls);
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+	assert_int_equal(fake_cm.calls, calls);
+}
+
+/* A request that is at the old place when it is given up: refused, and nothing is left. */
+static void asked_at_the_place_that_was_left(void **state)
+{
+	struct rdma_cm_id *before;
+	uint8_t b[CM_HELLO_BYTES];
+
+	start();
+	others_have(1);
+	cm_listen(AF_INET, 6379);
+	before = fake_cm.listening;
+	others_have(0);
+	struct sockaddr_storage here = inet_addr_of(2, cm_port(6379, 1)), there = inet_addr_of(3, 5);
+	cm_hello_put(b, &ours);
+	fake_cm_request(&here, &there, "fake0", b, sizeof(b));
+	seconds_pass(1);
+	assert_ptr_not_equal(fake_cm.listening, before);
+	turn();
+	assert_int_equal(fake_cm.rejects, 1);
+	assert_int_equal(heard.n[CM_COMING], 0);
+	assert_int_equal(fake_cm.ids, 1);
+}
+
+/* The lowest that is free, step by step; the further up, the more seldom. */
+static void holes_close(void **state)
+{
+	start();
+	others_have(6);
+	cm_listen(AF_INET, 6379);
+	assert_place(6);
+	assert_int_equal(seconds_pass(60), 10);
+	fake_cm.taken[4] = 0;		/* one in the middle goes, then the first */
+	seconds_pass(6);
+	assert_place(4);
+	assert_int_equal(seconds_pass(60), 15);
+	fake_cm.taken[0] = 0;
+	seconds_pass(4);
+	assert_place(0);
+	assert_int_equal(seconds_pass(60), 0);
+}
+
+/* There are more processes than places, and later fewer. */
+static void no_place_at_first(void **state)
+{
+	start();
+	others_have(CM_PORTS);
+	assert_int_equal(cm_listen(AF_INET, 6379), -EADDRINUSE);
+	assert_int_equal(cm_listen(AF_INET, 6379), -EADDRINUSE);
+	assert_int_equal(fake_cm.ids, 0);
+	assert_int_equal(seconds_pass(160), 10);
+	fake_cm.taken[9] = 0;
+	assert_int_equal(seconds_pass(16), 1);
+	assert_place(9);
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+}
+
+/* At most a turn a second, for all of them. */
+static void turns_of_many_ports(void **state)
+{
+	start();
+	fake_cm.taken[0] = 6379;
+	fake_cm.taken[1] = 6380;
+	fake_cm.taken[2] = cm_port(6380, 1);
+	fake_cm.taken[3] = 6381;
+	cm_listen(AF_INET, 6379);
+	now_ns += SECOND / 3;
+	cm_listen(AF_INET, 6380);
+	now_ns += SECOND / 3;
+	cm_listen(AF_INET, 6381);
+	cm_listen(AF_INET, 6382);
+	assert_in_range(seconds_pass(60), 55, 60);
+	fake_cm.taken[3] = 0;
+	fake_cm.taken[0] = 0;
+	seconds_pass(2);
+	assert_in_range(seconds_pass(60), 28, 31);	/* of 6380 alone, from its third place */
+	fake_cm.taken[2] = 0;
+	fake_cm.taken[1] = 0;
+	seconds_pass(2);
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+	assert_int_equal(fake_cm.ids, 4);
+}
+
+/* A port below 1024, and the privilege has been given up since. */
+static void taking_over_is_not_allowed(void **state)
+{
+	start();
+	others_have(1);
+	cm_listen(AF_INET, 6379);
+	others_have(0);
+	fake_cm.fail_at = fake_cm.calls + 2;
+	fake_cm.fail_errno = EACCES;
+	assert_int_equal(seconds_pass(10), 1);
+	assert_int_equal(fake_cm.ids, 1);
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+}
+
+static void the_nth_call_of_a_take_over_fails(void **state)
+{
+	for (int n = 1;; n++) {
+		struct rdma_cm_id *before;
+
+		setup(NULL);
+		start();
+		others_have(1);
+		cm_listen(AF_INET, 6379);
+		before = fake_cm.listening;
+		others_have(0);
+		int calls = fake_cm.calls;
+		fake_cm.fail_at = calls + n;
+		fake_cm.fail_errno = ENOMEM;
+		seconds_pass(1);
+		assert_int_equal(fake_cm.ids, 1);	/* the old place, or the new one */
+		if (cm_take_over_ns() != MEET_NEVER)
+			seconds_pass(1);
+		assert_place(0);
+		assert_ptr_not_equal(fake_cm.listening, before);
+		cm_shut();
+		if (fake_cm.fail_at > fake_cm.calls)
+			break;
+		assert_true(n < 10);
+	}
+}
+
+static void nothing_is_taken_over_after_the_end(void **state)
+{
+	start();
+	others_have(1);
+	cm_listen(AF_INET, 6379);
+	tell(RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, 0);
+	assert_int_equal(fake_cm.ids, 0);
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+	cm_listen(AF_INET, 6379);
+	assert_true(cm_take_over_ns() != MEET_NEVER);
+	cm_shut();
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+	start();
+	cm_listen(AF_INET, 6379);
+	fake_cm.broken_errno = ENODEV;
+	turn();
+	fake_cm.broken_errno = 0;
+	others_have(0);
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+	int calls = fake_cm.calls;
+	cm_take_over();
+	assert_int_equal(fake_cm.calls, calls);
+}
+
+static void on_iwarp_places_are_kept(void **state)
+{
+	assert_int_equal(cm_start(&loop, "fake0", true, news), 0);
+	fake_cm.taken[0] = cm_port(6379, 1);
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+}
+
 static void ports_of_one_tcp_port(void **state)
 {
 	for (unsigned port = 1; port < 65536; port += 7) {
@@ -568,8 +789,17 @@ static void the_nth_call_fails(void **state)
 static void not_in_a_child(void **state)
 {
 	start();
-	cm_shut();
+	others_have(1);
+	cm_listen(AF_INET, 6379);
+	struct rdma_cm_id *parents = fake_cm.listening;
 	cm_forget();
+	others_have(0);
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+	int calls = fake_cm.calls;
+	cm_take_over();
+	assert_int_equal(fake_cm.calls, calls);
+	cm->destroy_id(parents);
+	channel_fn = NULL;
 	assert_int_equal(cm_start(&loop, "fake0", false, news), -ECHILD);
 }
 
@@ -588,6 +818,17 @@ int main(void)
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(listening, setup, teardown),
 		cmocka_unit_test_setup_teardown(listeners_of_one_tcp_port, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_first_process_dies_and_nobody_is_found, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(asked_at_the_place_that_was_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(holes_close, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_place_at_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(turns_of_many_ports, setup, teardown),
+		cmocka_unit_test_setup_teardown(taking_over_is_not_allowed, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_nth_call_of_a_take_over_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_is_taken_over_after_the_end, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(on_iwarp_places_are_kept, setup, teardown),
 		cmocka_unit_test(ports_of_one_tcp_port),
 		cmocka_unit_test_setup_teardown(given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(shut_with_all_in_flight, setup, teardown),
