@@ -2,13 +2,14 @@
 /*
  * fdecho: full-duplex echo of any number of bytes, each one checked.
  *
- *	fdecho server PORT|0 [--once] [--any]
+ *	fdecho server PORT|0 [--once] [--any] [--shared]
  *	fdecho client HOST PORT BYTES [--block BYTES] [--style blocking|nonblock-poll|epoll]
  *
  * The client writes a recomputable stream and at the same time reads it back,
  * so a byte that is lost, repeated, swapped or wrong is found at its place.
  * Sizes of single writes and reads are random, up to --block.  The server
- * echoes what comes until EOF, then closes; it prints its port first.
+ * echoes what comes until EOF, then closes; it prints its port first.  Several
+ * that are --shared may have the same port.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ enum style { STYLE_BLOCKING, STYLE_POLL, STYLE_EPOLL };
 
 static size_t block_bytes = 64 << 10;
 static enum style style;
-static bool once, any_host;
+static bool once, any_host, shared;
 
 struct run {
 	int fd, ep;
@@ -300,6 +301,8 @@ static int server(const char *port)
 		sa.sin_addr.s_addr = htonl(INADDR_ANY);
 	sa.sin_port = htons((uint16_t)atoi(port));
 	setsockopt(ls, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (shared)
+		setsockopt(ls, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 	if (ls < 0 || bind(ls, (struct sockaddr *)&sa, len) < 0 || listen(ls, 128) < 0 ||
 	    getsockname(ls, (struct sockaddr *)&sa, &len) < 0)
 		die("listen");
@@ -320,7 +323,7 @@ static int server(const char *port)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: fdecho server PORT|0 [--once] [--any]\n"
+		"usage: fdecho server PORT|0 [--once] [--any] [--shared]\n"
 		"       fdecho client HOST PORT BYTES [--block BYTES] "
 		"[--style blocking|nonblock-poll|epoll]\n");
 	return 2;
@@ -333,6 +336,7 @@ int main(int argc, char **argv)
 		{ "style", required_argument, NULL, 's' },
 		{ "once", no_argument, NULL, '1' },
 		{ "any", no_argument, NULL, 'a' },
+		{ "shared", no_argument, NULL, 'r' },
 		{ NULL, 0, NULL, 0 }
 	};
 	int o;
@@ -347,6 +351,8 @@ int main(int argc, char **argv)
 			once = true;
 		else if (o == 'a')
 			any_host = true;
+		else if (o == 'r')
+			shared = true;
 		else
 			return usage();
 	}

@@ -12,6 +12,7 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/cases/hosts_loss.sh \
 	tests/vm/cases/hosts_plain.sh \
 	tests/vm/cases/hosts_programs.sh \
+	tests/vm/cases/hosts_takeover.sh \
 	tests/vm/cases/link.sh \
 	tests/vm/cases/many.sh \
 	tests/vm/cases/many_8mib.sh \
