@@ -49,7 +49,7 @@ static void (*news)(struct cm_end *e, enum cm_news what);
 static struct rdma_event_channel *channel;
 static const char *device;
 static bool cm_only;			/* of the device: see rnic.h */
-static bool used, inherited;		/* ... in this process; in a parent */
+static bool used;			/* the library, by this process */
 static struct cm_end ends[CM_ENDS];
 static struct listener {
 	struct rdma_cm_id *id;		/* NULL: free, or without a place */
@@ -537,8 +537,6 @@ int cm_start(const struct meet_loop *l, const char *name, bool only,
 
 	if (channel)
 		return 0;
-	if (inherited)
-		return -ECHILD;
 	err = cm_load();
 	if (err)
 		return err;
@@ -572,7 +570,9 @@ void cm_shut(void)
 
 void cm_forget(void)
 {
-	inherited = inherited || used;
+	if (used)
+		cm_lib_forget();
+	used = false;
 	channel = NULL;
 	memset(ends, 0, sizeof(ends));
 	memset(listeners, 0, sizeof(listeners));

@@ -23,8 +23,8 @@
  * After FAILED and GONE the end is closed when the news returns.  No call
  * blocks.  How long to wait is the caller's to say.
  *
- * A process that was forked after its parent has met by rdma_cm does not: the
- * library's devices are the parent's.
+ * A process that was forked after its parent has met by rdma_cm begins anew, with
+ * a librdmacm of its own (rnic/verbs_lib.h): the other one's devices are the parent's.
  */
 #ifndef MEET_CM_H
 #define MEET_CM_H

@@ -5,16 +5,20 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/privfd.h"
 #include "base/sys.h"
 #include "base/util.h"
 
 #define DEVICES		64		/* numbers looked at in /dev/infiniband */
+#define COPIES		12		/* generations of forked processes that load one more */
 #define LOCKED_LEAST	65537u		/* an old default of 64 KiB holds no ring */
 
 const struct verbs_lib *verbs;
@@ -94,16 +98,17 @@ static int symbols_find(void *lib, const struct symbol *symbols, size_t n, void 
 }
 
 /* Never unloaded: libibverbs' providers would not like it. */
-static int lib_load(const char *name, const struct symbol *symbols, size_t n, void *to)
+static int lib_load(void **lib, const char *name)
 {
-	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-
-	return lib ? symbols_find(lib, symbols, n, to) : -ELIBACC;
+	if (!*lib)
+		*lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	return *lib ? 0 : -ELIBACC;
 }
 
 int verbs_load(void)
 {
 	static struct verbs_lib table;
+	static void *lib;
 	int err;
 
 	if (verbs)
@@ -113,15 +118,90 @@ int verbs_load(void)
 		return err;
 	if (!memory_may_be_locked())
 		return -ENOMEM;
-	err = lib_load("libibverbs.so.1", verbs_symbols, ARRAY_SIZE(verbs_symbols), &table);
+	err = lib_load(&lib, "libibverbs.so.1");
+	if (!err)
+		err = symbols_find(lib, verbs_symbols, ARRAY_SIZE(verbs_symbols), &table);
 	if (!err)
 		verbs = &table;
 	return err;
 }
 
+/* ------------------------------------------- librdmacm, once a process -- */
+
+/*
+ * What it knows of devices is global, is made once, and in the child of a fork is
+ * the parent's: contexts whose descriptors are closed, and locks that somebody may
+ * have held.  It cannot be told to forget.  So the child loads the same file once
+ * more, from a memory of its own: to the loader another inode is another library.
+ */
+static void *cm_first;			/* the one from the disk */
+static unsigned cm_copies;		/* loaded by this process and those it comes from */
+static bool cm_is_parents;
+
+static int file_copy(int to, const char *path)
+{
+	int from = PRIVFD_NEW(sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+	char buf[4096];
+	long n = from;
+
+	while (n >= 0) {
+		n = sys3(SYS_read, from, buf, sizeof(buf));
+		if (n <= 0)
+			break;
+		long put = sys3(SYS_write, to, buf, n);
+		if (put != n)
+			n = put < 0 ? put : -ENOSPC;
+	}
+	if (from >= 0)
+		privfd_close(from);
+	return (int)n;
+}
+
+void *lib_copy(void *lib, unsigned nth)
+{
+	/* another path each time, as the loader remembers those that it has opened */
+	static const char slashes[COPIES + 1] = "////////////";
+	char path[64];
+	struct link_map *map;
+	void *copy = NULL;
+
+	if (nth >= COPIES || dlinfo(lib, RTLD_DI_LINKMAP, &map))
+		return NULL;
+	int fd = PRIVFD_NEW(sys2(SYS_memfd_create, "sidestep", MFD_CLOEXEC));
+	if (fd < 0)
+		return NULL;
+	if (!file_copy(fd, map->l_name)) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%.*s%d", (int)nth, slashes, fd);
+		copy = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	privfd_close(fd);
+	return copy;
+}
+
+/* Return: NULL: none. */
+static void *cm_open(void)
+{
+	static void *lib;
+
+	if (!cm_first && lib_load(&cm_first, "librdmacm.so.1"))
+		return NULL;
+	if (!lib)
+		lib = cm_first;
+	if (!cm_is_parents)
+		return lib;
+	void *copy = lib_copy(cm_first, cm_copies);
+	if (!copy)
+		return NULL;
+	cm_copies++;
+	cm_is_parents = false;
+	lib = copy;
+	return lib;
+}
+
 int cm_load(void)
 {
 	static struct cm_lib table;
+	void *lib;
 	int err;
 
 	if (cm)
@@ -129,9 +209,17 @@ int cm_load(void)
 	if (!verbs)
 		return -ENODEV;
 	err = (int)sys3(SYS_faccessat, AT_FDCWD, "/dev/infiniband/rdma_cm", R_OK | W_OK);
-	if (!err)
-		err = lib_load("librdmacm.so.1", cm_symbols, ARRAY_SIZE(cm_symbols), &table);
+	if (err)
+		return err;
+	lib = cm_open();
+	err = lib ? symbols_find(lib, cm_symbols, ARRAY_SIZE(cm_symbols), &table) : -ELIBACC;
 	if (!err)
 		cm = &table;
 	return err;
+}
+
+void cm_lib_forget(void)
+{
+	cm = NULL;
+	cm_is_parents = true;
 }

@@ -101,6 +101,15 @@ int verbs_load(void);
 /* The same for librdmacm, once libibverbs is there. */
 int cm_load(void);
 
+/* In the child of a fork whose parent has used it: cm_load() will load it anew. */
+void cm_lib_forget(void);
+
+/*
+ * A library of the same file with variables of its own.  nth: how often this process
+ * and those that it was forked from have done so.  NULL: it cannot be.
+ */
+void *lib_copy(void *lib, unsigned nth);
+
 /* To a private number, nonblocking if so wanted.  -1 stays.  0 or -errno. */
 int verbs_fd_hide(int *fd, bool nonblock);
 /* Those of a context that librdmacm has opened for itself. */

@@ -785,22 +785,28 @@ static void the_nth_call_fails(void **state)
 	}
 }
 
-/* The library's devices are the parent's.  The last test: nothing meets after it. */
-static void not_in_a_child(void **state)
+/* What there is is the parent's, the library too; the child begins with nothing. */
+static void in_a_child(void **state)
 {
 	start();
 	others_have(1);
 	cm_listen(AF_INET, 6379);
 	struct rdma_cm_id *parents = fake_cm.listening;
+	const struct cm_lib *parents_library = cm;
 	cm_forget();
 	others_have(0);
 	assert_true(cm_take_over_ns() == MEET_NEVER);
 	int calls = fake_cm.calls;
 	cm_take_over();
 	assert_int_equal(fake_cm.calls, calls);
-	cm->destroy_id(parents);
+	parents_library->destroy_id(parents);
 	channel_fn = NULL;
-	assert_int_equal(cm_start(&loop, "fake0", false, news), -ECHILD);
+	assert_null(cm);
+	assert_int_equal(cm_start(&loop, "fake0", false, news), -ENODEV);	/* there is none here */
+	cm = parents_library;
+	start();
+	assert_int_equal(cm_listen(AF_INET, 6379), 0);
+	assert_place(0);
 }
 
 int main(void)
@@ -834,7 +840,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shut_with_all_in_flight, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_channel_breaks, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_nth_call_fails, setup, teardown),
-		cmocka_unit_test_setup_teardown(not_in_a_child, setup, teardown),
+		cmocka_unit_test_setup_teardown(in_a_child, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

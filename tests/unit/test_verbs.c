@@ -5,6 +5,7 @@
 #include "fake_cm.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -689,6 +690,26 @@ static void errors_are_counted_and_flushes_are_not(void **state)
 	world_close(&w);
 }
 
+/* As the child of a fork loads librdmacm: each time one more, with variables of its own. */
+static void a_library_once_more(void **state)
+{
+	void *libs[4] = { dlopen("librdmacm.so.1", RTLD_NOW | RTLD_LOCAL) };
+	void *calls[4];
+
+	if (!libs[0])
+		skip();
+	for (unsigned i = 1; i < 4; i++)
+		libs[i] = lib_copy(libs[0], i - 1);
+	for (int i = 0; i < 4; i++) {
+		assert_non_null(libs[i]);
+		calls[i] = dlsym(libs[i], "rdma_create_id");
+		assert_non_null(calls[i]);
+		for (int k = 0; k < i; k++)
+			assert_ptr_not_equal(calls[i], calls[k]);
+	}
+	assert_null(lib_copy(libs[0], 100));	/* not without end */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -712,6 +733,7 @@ int main(void)
 		cmocka_unit_test(wrong_bytes_by_rdma_cm_are_refused),
 		cmocka_unit_test(news_of_the_device),
 		cmocka_unit_test(errors_are_counted_and_flushes_are_not),
+		cmocka_unit_test(a_library_once_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/cases/faults_long.sh \
 	tests/vm/cases/hosts.sh \
 	tests/vm/cases/hosts_faults.sh \
+	tests/vm/cases/hosts_forked.sh \
 	tests/vm/cases/hosts_loss.sh \
 	tests/vm/cases/hosts_plain.sh \
 	tests/vm/cases/hosts_programs.sh \
