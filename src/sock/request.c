@@ -16,6 +16,7 @@
 #include "base/privfd.h"
 #include "base/sys.h"
 #include "progress/bg.h"
+#include "progress/wait.h"
 #include "sock/back.h"
 #include "sock/kin.h"
 
@@ -61,6 +62,17 @@ void request_answer(int fd, enum kin_answer what)
 	privfd_close(fd);
 }
 
+/* Both locks held.  An own SHUT_RD is the kernel's to tell of, which knows it. */
+static void as_cold(struct conn *c)
+{
+	st_rlx(&c->ever_bound, false);
+	if (!c->rx_shut)
+		return;
+	st_rlx(&c->rx_shut, false);
+	conn_watcher->moved(c);
+	wait_wake_ready();	/* who asks the kernel must ask it anew */
+}
+
 /*
  * Others read and write the kernel socket from now on, and our counts are no
  * longer the kernel's.  With both ways back the conn is as before its first
@@ -72,8 +84,9 @@ static void settle(struct conn *c)
 	if (conn_is_back(c, CONN_RX) && c->rx.state == PRX_RAW)
 		st_rlx(&c->rx.left, 0);
 	if (conn_is_back(c, CONN_BOTH) && c->tx.state == PTX_RAW && c->rx.state == PRX_RAW &&
-	    !c->rx.eof && !owed_error(&c->owed) && !c->closing && c->meet == MEET_OVER)
-		st_rlx(&c->ever_bound, false);
+	    !c->rx.eof && !owed_error(&c->owed) && !c->closing && c->meet == MEET_OVER &&
+	    (!c->rx_shut || c->rx_shut_out))
+		as_cold(c);
 }
 
 static enum kin_answer given(struct request *a)

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What random sequences (tests/random) have found where a parent and its child use one connection. */
+#include "conform.h"
+
+#include <sys/wait.h>
+
+/* Two connections, both warm: *s and *c, and the role's own. */
+static void two_open(struct role *r, int *s, int *c)
+{
+	conn_open(r);
+	*s = r->s;
+	*c = r->c;
+	conn_more(r, &r->s, &r->c);
+	if (r->ring)
+		conn_warm(r);
+}
+
+static void two_close(struct role *r, int s, int c)
+{
+	conn_close(r);
+	SERVER(r)
+		TRY(r, 0, close(s));
+	CLIENT(r)
+		TRY(r, 0, close(c));
+}
+
+/* A child reads from s, when it is told to; how many bytes it got is its status. */
+static pid_t reader_fork(struct role *r, int s, int *go)
+{
+	int p[2];
+	pid_t pid;
+
+	MUST(r, pipe(p));
+	pid = (pid_t)MUST(r, fork());
+	if (pid == 0) {
+		char buf[16];
+
+		if (read(p[0], buf, 1) != 1)
+			_exit(99);
+		_exit((int)recv(s, buf, sizeof(buf), MSG_DONTWAIT));
+	}
+	close(p[0]);
+	*go = p[1];
+	return pid;
+}
+
+static int reader_go(struct role *r, pid_t pid, int go)
+{
+	int status = 0;
+
+	MUST(r, write(go, "g", 1));
+	MUST(r, waitpid(pid, &status, 0));
+	close(go);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Its own end of reading shows itself, beside others, when a child has had the connection too. */
+static void shut_rd_then_child(struct role *r)
+{
+	int s, c;
+
+	two_open(r, &s, &c);
+	SERVER(r) {
+		struct pollfd p[2] = { { .fd = s, .events = POLLIN | POLLOUT | POLLRDHUP },
+				       { .fd = r->s, .events = POLLIN | POLLOUT } };
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP };
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC)), go;
+		pid_t pid = reader_fork(r, s, &go);
+
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, s, &ev));
+		TRY(r, 0, shutdown(s, SHUT_RD));
+		TRY(r, 0, reader_go(r, pid, go));
+		TRY(r, 2, poll(p, 2, 0));
+		poll_show(r, "shut", POLLIN | POLLOUT | POLLRDHUP, p[0].revents);
+		poll_show(r, "other", POLLOUT, p[1].revents);
+		TRY(r, 1, epoll_wait(ep, &ev, 1, 1000));
+		epoll_show(r, "event", EPOLLIN | EPOLLRDHUP, ev.events);
+		close(ep);
+	}
+	two_close(r, s, c);
+}
+
+const struct conf_case shared_cases[] = {
+	{ "seam-shut-rd-then-child", shut_rd_then_child, PROCESS },
+	{ NULL, NULL, 0 }
+};
