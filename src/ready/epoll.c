@@ -192,29 +192,48 @@ static void want(struct wants *w, struct conn *c)
 	w->c[w->n++] = c;
 }
 
-/* For a caller that will not wait: what has come, but for its record, shall be there. */
-static void settle(struct eset *s, int max)
+/* Has it something to report, so that nobody sleeps? */
+static bool says(const struct eent *e)
+{
+	return !e->disabled && conn_ring_events(e->conn) & (e->events | EPOLLERR | EPOLLHUP);
+}
+
+static bool between(const struct conn *c)
+{
+	return conn_rx_coming(c) || rx_more_to_come(c) || ld_rlx(&c->tx.state) == PTX_PUMP;
+}
+
+/*
+ * For a caller that will not wait, or need not, what has come, but for its
+ * record, shall be there.  Guard and ready_lock held, and away meanwhile.
+ */
+static void settle(struct eset *s, int max, bool sleeps)
 {
 	struct wants w = { .n = 0 };
+	bool told = !sleeps;
 
-	guard_enter();
-	lock_take(&ready_lock);
 	list_for_each(n, &s->ready) {
 		struct eent *e = list_entry(n, struct eent, in_ready);
 
 		if (max-- <= 0 || w.n == WANTS)
 			break;
-		if (unlikely(conn_rx_coming(e->conn) || rx_more_to_come(e->conn) ||
-			     ld_rlx(&e->conn->tx.state) == PTX_PUMP))
+		told = told || says(e);
+		if (unlikely(between(e->conn)))
 			want(&w, e->conn);
 	}
+	if (likely(!w.n))
+		return;
 	lock_drop(&ready_lock);
 	guard_exit();
 	for (int i = 0; i < w.n; i++) {
-		tx_settle(w.c[i]);
-		rx_settle(w.c[i]);
+		if (told) {
+			tx_settle(w.c[i]);
+			rx_settle(w.c[i]);
+		}
 		conn_put(w.c[i]);
 	}
+	guard_enter();
+	lock_take(&ready_lock);
 }
 
 /* Both ways are over: the bits that the kernel was not asked for go with it. */
@@ -273,13 +292,14 @@ static uint32_t look(struct eent *e, struct wants *w)
 }
 
 /* Report from the ready list; what has nothing to say any more leaves it. */
-static int collect(struct eset *s, struct epoll_event *ev, int max)
+static int collect(struct eset *s, struct epoll_event *ev, int max, bool sleeps)
 {
 	struct wants w = { .n = 0 };
 	int n = 0;
 
 	guard_enter();
 	lock_take(&ready_lock);
+	settle(s, max, sleeps);
 	for (uint32_t left = s->nready; left && n < max && w.n < WANTS; left--) {
 		struct eent *e = list_entry(s->ready.next, struct eent, in_ready);
 
@@ -364,15 +384,53 @@ static void judge_end(struct eset *s, struct epoll_event *ev)
 	conn_put(c);
 }
 
+/* The entry's conn, held, if its bytes are between two ways. */
+static struct conn *late(const struct eent *e)
+{
+	if (!e || !(e->events & EPOLLIN) || !ld_rlx(&e->conn->ever_bound))
+		return NULL;
+	guard_enter();
+	bool yes = conn_rx_coming(e->conn) || rx_more_to_come(e->conn);
+	guard_exit();
+	if (yes)
+		conn_get(e->conn);
+	return yes ? e->conn : NULL;
+}
+
+/* The kernel tells of room, but of bytes that are between two ways it does not know. */
+static void tell_late(struct eset *s, struct epoll_event *ev)
+{
+	lock_take(&ready_lock);
+	struct conn *c = late(eset_by_data(s, ev->data.u64));
+	lock_drop(&ready_lock);
+	if (likely(!c))
+		return;
+	rx_settle(c);
+	guard_enter();
+	lock_take(&ready_lock);
+	struct eent *e = eset_by_data(s, ev->data.u64);
+	if (e && e->conn == c && !e->disabled) {
+		ev->events |= (conn_ring_events(c) & (e->events | EPOLLERR | EPOLLHUP)) | kernel_share(e, false);
+		if (ev->events & EPOLLIN)
+			eset_told(e);
+	}
+	lock_drop(&ready_lock);
+	guard_exit();
+	conn_put(c);
+}
+
 /* Of what the kernel reported: our own momentary entry goes, the rest is looked at. */
 static int filter(struct eset *s, struct epoll_event *ev, int n)
 {
 	int k = 0;
 
 	for (int i = 0; i < n; i++) {
-		if (ld_rlx(&s->nbound) && ev[i].data.ptr != &eset_kick_mark &&
-		    ev[i].events & ~(uint32_t)OUT_BITS)
-			judge_end(s, &ev[i]);
+		if (ld_rlx(&s->nbound) && ev[i].data.ptr != &eset_kick_mark) {
+			if (ev[i].events & ~(uint32_t)OUT_BITS)
+				judge_end(s, &ev[i]);
+			else
+				tell_late(s, &ev[i]);
+		}
 		uint32_t m = ev[i].events;
 
 		if (ev[i].data.ptr != &eset_kick_mark && (m & EPOLLHUP || ld_rlx(&s->edgy)))
@@ -449,9 +507,7 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 			engine_poll_all();	/* what another thread has in hand was there before */
 		else
 			engine_poll();
-		if (deadline == 0 && ld_rlx(&s->nready))
-			settle(s, max);
-		int n = ld_rlx(&s->nready) ? collect(s, ev, max) : 0;
+		int n = ld_rlx(&s->nready) ? collect(s, ev, max, deadline != 0) : 0;
 		bool due = clock_ticks() - ld_rlx(&s->kchecked) >= ld_rlx(&s->kinterval);
 
 		if (n < max && (due || (ask && !n))) {

@@ -305,6 +305,19 @@ static void settle(const struct pollfd *fds, nfds_t n, bool sleeps)
 	}
 }
 
+/* Something is told now, but of a conn that is between two ways less than TCP would tell. */
+static bool told_short(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		bool asked = fds[i].fd >= 0 && fds[i].events & IN_BITS && !(fds[i].revents & POLLIN);
+		struct conn *c = asked ? fdtab_conn(fds[i].fd) : NULL;
+
+		if (c && ld_rlx(&c->ever_bound) && unlikely(unsettled(c, false)))
+			return true;
+	}
+	return false;
+}
+
 /*
  * The kernel tells of an end where the ring has a part in the conn: what TCP
  * would say depends on what was left in the ring.  Return: true if it moved.
@@ -350,6 +363,8 @@ static int nap(uint64_t deadline, const sigset_t *mask)
 static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t deadline,
 		     const sigset_t *mask, bool sel)
 {
+	bool sleeps = deadline != 0;
+
 	for (;;) {
 		struct poll_waiter pw = {
 			.w = { .ready = poll_ready, .before_sleep = want_room,
@@ -365,7 +380,7 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 			engine_poll_all();	/* what another thread has in hand was there before */
 		else
 			engine_poll();
-		settle(fds, n, deadline != 0);
+		settle(fds, n, sleeps);
 		bool say = kernel_view(k, fds, n);
 		bool ready = any_ready(fds, n, sel);
 		if (deadline == 0 || (ready && (say || kernel_due())))
@@ -381,6 +396,10 @@ static int ring_poll(struct pollfd *fds, struct pollfd *k, nfds_t n, uint64_t de
 		if (!err && !ready && deadline != 0 && !pw.w.kready)
 			continue;	/* the ring: now the kernel is asked as well */
 		int count = report(fds, k, n, sel);
+		if (count && sleeps && told_short(fds, n)) {
+			sleeps = false;
+			continue;
+		}
 		if (count || deadline == 0 || err == -ETIMEDOUT)
 			return count;
 		if (sel && pw.w.kready && (err = nap(deadline, mask)) < 0)

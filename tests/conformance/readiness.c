@@ -382,6 +382,53 @@ static void sleep_for_room(struct role *r)
 	conn_close(r);
 }
 
+/* Who waits, but finds room, is told of the bytes too: by poll(), select() and a set, wherever a switch falls. */
+static void told_beside_room(struct role *r)
+{
+	char buf[100] = { 0 };
+	int i, ep = -1;
+
+	conn_open(r);
+	CLIENT(r) {
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT };
+
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+	}
+	for (i = 0; i < 60; i++) {
+		SERVER(r) {
+			TRY(r, 100, send(r->s, buf, 100, 0));
+			drained_await(r->s);
+		}
+		meet(r);
+		CLIENT(r) {
+			struct pollfd p = { .fd = r->c, .events = POLLIN | POLLOUT };
+			struct epoll_event ev = { 0 };
+			fd_set in, out;
+
+			FD_ZERO(&in);
+			FD_ZERO(&out);
+			FD_SET(r->c, &in);
+			FD_SET(r->c, &out);
+			if (i % 3 == 0)
+				TRY(r, 1, poll(&p, 1, 1000));
+			else if (i % 3 == 1)
+				TRY(r, 2, select(r->c + 1, &in, &out, NULL, &(struct timeval){ .tv_sec = 1 }));
+			else
+				TRY(r, 1, epoll_wait(ep, &ev, 1, 1000));
+			if (i % 3 != 1)
+				poll_show(r, "events", POLLIN | POLLOUT, (short)(p.revents | ev.events));
+			TRY(r, 100, recv(r->c, buf, 100, 0));
+			TRY(r, 1, send(r->c, "b", 1, 0));
+			poll(NULL, 0, 2);	/* rings are made in the background */
+		}
+		meet(r);
+	}
+	CLIENT(r)
+		close(ep);
+	conn_close(r);
+}
+
 const struct conf_case readiness_cases[] = {
 	{ "ready-fresh", fresh, COLD },
 	{ "ready-idle", idle, 0 },
@@ -397,5 +444,6 @@ const struct conf_case readiness_cases[] = {
 	{ "ready-listening", listening, COLD },
 	{ "ready-sleepers", sleepers, TOGETHER },
 	{ "ready-sleep-for-room", sleep_for_room, TOGETHER | WAIT_POLL },
+	{ "ready-told-beside-room", told_beside_room, WAIT_EPOLL },
 	{ NULL, NULL, 0 }
 };
