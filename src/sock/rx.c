@@ -491,8 +491,8 @@ static bool rx_look_again(struct rx_call *t, struct conn *c)
 	if (settle && !far)
 		conn_get(c);
 	lock_drop(&c->rxl);
-	if (settle)
-		again = rx_settle(c);
+	if (settle)		/* or it had moved before we came to look */
+		again = rx_settle(c) || ld_rlx(&c->rx.state) != s;
 	if (settle && !again && !t->again)	/* a switch refused meanwhile leaves no other trace */
 		again = t->again = !sys_ioctl(fd, FIONREAD, &queued) && queued;
 	if (settle || far)

@@ -274,6 +274,29 @@ static void accept4_flags(struct role *r)
 	conn_close(r);
 }
 
+/* What the peer's kernel says has arrived is there, wherever a switch falls. */
+static void drained_is_there(struct role *r)
+{
+	static __thread char buf[10000];
+	int i;
+
+	conn_open(r);
+	for (i = 0; i < 100; i++) {
+		SERVER(r) {
+			TRY(r, 10000, send(r->s, buf, 10000, 0));
+			drained_await(r->s);
+		}
+		meet(r);
+		CLIENT(r) {
+			TRY(r, 10000, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+			TRY(r, 1, send(r->c, "b", 1, 0));
+			poll(NULL, 0, 1 + i % 3);	/* rings are made in the background */
+		}
+		meet(r);
+	}
+	conn_close(r);
+}
+
 const struct conf_case nonblock_cases[] = {
 	{ "nonblock-would-block", would_block, WAIT_POLL },
 	{ "nonblock-full-then-drain", full_then_drain, WAIT_POLL },
@@ -284,5 +307,6 @@ const struct conf_case nonblock_cases[] = {
 	{ "nonblock-fionbio", fionbio, 0 },
 	{ "nonblock-not-inherited", not_inherited, COLD },
 	{ "nonblock-accept4-flags", accept4_flags, COLD },
+	{ "nonblock-drained-is-there", drained_is_there, 0 },
 	{ NULL, NULL, 0 }
 };
