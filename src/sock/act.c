@@ -785,6 +785,8 @@ bool rx_settle(struct conn *c)
 			rx_pull(c);
 		}
 		moved |= c->rx.state != before || (end && !on);
+		if (moved && end)
+			c->rx_settled = 0;	/* it does go on: the next wait is not in vain */
 		on &= !moved && clock_ns() < end;
 		lock_drop(&c->rxl);
 		if (on)

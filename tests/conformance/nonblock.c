@@ -297,6 +297,33 @@ static void drained_is_there(struct role *r)
 	conn_close(r);
 }
 
+/* Bytes of both sides of a switch are read at once, also by one who has counted them meanwhile. */
+static void counted_then_read(struct role *r)
+{
+	static __thread char buf[10000];
+	int i;
+
+	conn_open(r);
+	for (i = 0; i < 60; i++) {
+		SERVER(r) {
+			TRY(r, 1, send(r->s, buf, 1, 0));
+			poll(NULL, 0, 5);	/* fault retreat: it comes back to the kernel */
+			TRY(r, 4000, send(r->s, buf, 4000, 0));
+		}
+		CLIENT(r) {
+			long long end = now_ms() + 5000;
+			int n = 0;
+
+			while (n < 4001 && now_ms() < end && ioctl(r->c, FIONREAD, &n) == 0)
+				;
+			TRY(r, 4001, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+			TRY(r, 1, send(r->c, "b", 1, 0));
+		}
+		meet(r);
+	}
+	conn_close(r);
+}
+
 const struct conf_case nonblock_cases[] = {
 	{ "nonblock-would-block", would_block, WAIT_POLL },
 	{ "nonblock-full-then-drain", full_then_drain, WAIT_POLL },
@@ -308,5 +335,6 @@ const struct conf_case nonblock_cases[] = {
 	{ "nonblock-not-inherited", not_inherited, COLD },
 	{ "nonblock-accept4-flags", accept4_flags, COLD },
 	{ "nonblock-drained-is-there", drained_is_there, 0 },
+	{ "nonblock-counted-then-read", counted_then_read, 0 },
 	{ NULL, NULL, 0 }
 };
