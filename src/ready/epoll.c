@@ -34,6 +34,7 @@
 #define MISSED_MS	4
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
+#define EXCLUSIVE_BITS ((uint32_t)(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE))
 
 void ready_epoll_created(int ep)
 {
@@ -111,20 +112,35 @@ static void ctl_prepare(struct eset *s, int op, int fd, const struct epoll_event
 	sock_foreign(fd, REASON_OPTION);
 }
 
+/* EPOLLEXCLUSIVE for an entry that the kernel need not have: as it would refuse it.  ready_lock held. */
+static int ctl_exclusive(struct eset *s, int op, int fd, struct conn *c, const struct epoll_event *ev)
+{
+	if (op == EPOLL_CTL_DEL || !ev || !(ev->events & EPOLLEXCLUSIVE) || !eset_find(s, c, fd))
+		return 0;
+	return op == EPOLL_CTL_ADD && !(ev->events & ~EXCLUSIVE_BITS) ? -EEXIST : -EINVAL;
+}
+
+/* ready_lock held, as both locks of c. */
+static int ctl_entry(struct eset *s, int ep, int op, int fd, struct conn *c, struct epoll_event *ev)
+{
+	int err = ctl_exclusive(s, op, fd, c, ev);
+
+	if (err)
+		return err;
+	if (op == EPOLL_CTL_ADD && ev && !(ev->events & EPOLLEXCLUSIVE))
+		return ctl_add(s, ep, c, fd, ev);
+	if (op == EPOLL_CTL_MOD && ev)
+		return ctl_mod(s, ep, c, fd, ev);
+	if (op == EPOLL_CTL_DEL)
+		return ctl_del(s, ep, c, fd, ev);
+	return sys_epoll_ctl_asked(ep, op, fd, ev);
+}
+
 /* Both locks of c held. */
 static int ctl(struct eset *s, int ep, int op, int fd, struct conn *c, struct epoll_event *ev)
 {
-	int err;
-
 	lock_take(&ready_lock);
-	if (op == EPOLL_CTL_ADD && ev && !(ev->events & EPOLLEXCLUSIVE))
-		err = ctl_add(s, ep, c, fd, ev);
-	else if (op == EPOLL_CTL_MOD && ev)
-		err = ctl_mod(s, ep, c, fd, ev);
-	else if (op == EPOLL_CTL_DEL)
-		err = ctl_del(s, ep, c, fd, ev);
-	else
-		err = sys_epoll_ctl_asked(ep, op, fd, ev);
+	int err = ctl_entry(s, ep, op, fd, c, ev);
 	lock_drop(&ready_lock);
 	if (!err && ev && ev->events & OUT_BITS && op != EPOLL_CTL_DEL && conn_tx_on_ring(c))
 		unseen_offer(c);

@@ -740,6 +740,33 @@ static void added_before_connect(struct role *r)
 	conn_close(r);
 }
 
+/* An entry is one, also once its connection is over and it has nothing more to say. */
+static void exclusive_again(struct role *r)
+{
+	static __thread char buf[20000];
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, (long)sizeof(buf), send_all(r->c, buf, sizeof(buf)));
+	meet(r);
+	SERVER(r) {
+		TRY(r, (long)sizeof(buf), readable_await(r->s, sizeof(buf)));
+		TRY(r, 0, close(r->s));		/* over unread bytes: a reset */
+	}
+	CLIENT(r) {
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+
+		event_settled(r->c, POLLHUP, POLLHUP);
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLOUT, 1));
+		TRY(r, -EEXIST, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLEXCLUSIVE, 1));
+		TRY(r, -EINVAL, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLEXCLUSIVE | EPOLLONESHOT, 1));
+		TRY(r, -EINVAL, set_ctl(ep, EPOLL_CTL_MOD, r->c, EPOLLEXCLUSIVE, 1));
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_DEL, r->c, 0, 1));
+		close(ep);
+		TRY(r, 0, close(r->c));
+	}
+}
+
 const struct conf_case epoll_cases[] = {
 	{ "epoll-level", level, WAIT_EPOLL },
 	{ "epoll-edge", edge, WAIT_EPOLL },
@@ -765,5 +792,6 @@ const struct conf_case epoll_cases[] = {
 	{ "epoll-exclusive", exclusive, WAIT_EPOLL },
 	{ "epoll-fifty-conns", server_fifty, WAIT_EPOLL },
 	{ "epoll-before-connect", added_before_connect, COLD },
+	{ "epoll-exclusive-again", exclusive_again, 0 },
 	{ NULL, NULL, 0 }
 };
