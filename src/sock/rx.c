@@ -256,6 +256,55 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 	return rx_cold_over(c, io, n, alone && c->rx_inside == 0);
 }
 
+/*
+ * Behind `seen` bytes, which are all that the kernel has, its end is known: 0, ECONNRESET,
+ * or -EAGAIN it is not.
+ */
+static int end_behind(struct conn *c, size_t seen)
+{
+	int state = conn_kernel_state(c), queued = 0;
+
+	if (sys_ioctl(c->fd, FIONREAD, &queued) || (size_t)queued != seen)
+		return -EAGAIN;
+	if (state == TCP_CLOSE)
+		return ECONNRESET;
+	return state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING ? 0 : -EAGAIN;
+}
+
+/*
+ * A look has seen n bytes of the kernel.  A peer that is gone may have left more in
+ * the ring, which a read comes to by the kernel's end: as it would judge that, on a
+ * copy.  Return: how many were added.
+ */
+static size_t rx_peek_rest(struct conn *c, struct io *io, size_t n)
+{
+	size_t room = io->total - io->done - n;
+	uint64_t from = 0;
+
+	if (!room || !c->rx_words || conn_rx_far(c) || c->rx_shut_clean ||
+	    !(c->rx.state == PRX_NOTED || rx_more_to_come(c)))
+		return 0;
+	int end = end_behind(c, n);
+	if (end < 0)
+		return 0;
+	struct pslot slot = slot_read(c->rx_words);
+	unsigned int wlog = slot_p_window_log2(ld_acq(&c->rx_words->p));
+	if (wlog >= 48 || 1ull << wlog > c->rx_ring_bytes)
+		return 0;
+	struct prx rx = c->rx;
+	rx.window = 1ull << wlog;
+	rx.pos += n;
+	rx.since += n;
+	rx.left -= MIN(rx.left, (uint64_t)n);
+	rx.krst = end != 0;
+	rx.kfin = !end;
+	prx_verdict(&rx, &slot, false);
+	size_t more = (size_t)MIN(prx_avail(&rx, &from), (uint64_t)room);
+	if (!(io->flags & MSG_TRUNC))
+		io_from_ring(io, io->done + n, c->rx_ring, (1ull << wlog) - 1, from, more);
+	return more;
+}
+
 /* Bound: non-blocking, exact, parsed at once.  rxl held. */
 static ssize_t rx_bound(struct conn *c, struct io *io)
 {
@@ -277,8 +326,10 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 	while (n == -EINTR && !rx_blocking(c, io));
 	if (n < 0)
 		return n;
-	if (n == 0 || io->flags & MSG_PEEK)
+	if (n == 0)
 		return n;
+	if (io->flags & MSG_PEEK)
+		return n + (ssize_t)rx_peek_rest(c, io, (size_t)n);
 	if (c->rx_prefix.state == PREFIX_RAW)
 		account_app(c, v, k, (size_t)n, !(io->flags & MSG_TRUNC));
 	parse_raw(c, v, k, (size_t)n);

@@ -248,6 +248,38 @@ static void unusual(struct role *r)
 	conn_close(r);
 }
 
+/* A look finds all that a peer has left that is gone, wherever it lies. */
+static void peek_after_reset(struct role *r)
+{
+	static __thread char buf[40000];
+	ssize_t i;
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 6, send(r->s, "unread", 6, 0));
+	CLIENT(r) {
+		memset(buf, 'a', sizeof(buf));
+		TRY(r, 6, readable_await(r->c, 6));
+		TRY(r, 100, send(r->c, buf, 100, 0));
+		poll(NULL, 0, 8);		/* fault retreat: it comes back to the kernel */
+		memset(buf, 'b', sizeof(buf));
+		TRY(r, 30000, send(r->c, buf, 30000, 0));
+		drained_await(r->c);
+		TRY(r, 0, close(r->c));
+	}
+	meet(r);
+	SERVER(r) {
+		event_settled(r->s, 0, POLLHUP);
+		TRY(r, 30100, recv(r->s, buf, sizeof(buf), MSG_PEEK));
+		for (i = 0; i < 30100 && buf[i] == (i < 100 ? 'a' : 'b'); i++)
+			;
+		TRY(r, 30100, i);
+		TRY(r, 30100, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, -ECONNRESET, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->s));
+	}
+}
+
 const struct conf_case flags_cases[] = {
 	{ "flags-peek", peek, 0 },
 	{ "flags-peek-blocks", peek_blocks, 0 },
@@ -264,5 +296,6 @@ const struct conf_case flags_cases[] = {
 	{ "flags-recvfrom-address", recvfrom_address, 0 },
 	{ "flags-sendto-address", sendto_address, 0 },
 	{ "flags-unusual", unusual, 0 },
+	{ "flags-peek-after-reset", peek_after_reset, 0 },
 	{ NULL, NULL, 0 }
 };
