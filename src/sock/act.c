@@ -372,8 +372,10 @@ static void rx_shut_late(struct conn *c)
 
 	if (!c->rx_shut || c->rx_shut_out || c->rx.state != PRX_RAW || c->rx.drop || c->fd < 0)
 		return;
-	if (!c->rx_shut_clean && rx_shut_waits(c))
+	if (!c->rx_shut_clean && rx_shut_waits(c)) {
+		conn_todo(c, JOB_TIMER);
 		return;		/* those came before: the kernel would reset for them */
+	}
 	st_rlx(&c->rx_shut_out, true);
 	sys_shutdown(c->fd, SHUT_RD);
 	conn_watcher->moved(c);
@@ -689,7 +691,7 @@ bool rx_shut_waits(struct conn *c)
 {
 	int queued = 0;
 
-	if (!rx_more_to_come(c) || kin_shared(c) || conn_kernel_state(c) == TCP_CLOSE)
+	if (!rx_more_to_come(c) || conn_kernel_state(c) == TCP_CLOSE)
 		return false;
 	/* what is in the kernel's queue has come, read or not */
 	return unmet_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||

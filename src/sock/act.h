@@ -46,7 +46,7 @@ bool rx_pull(struct conn *c);
  * Bounded.  Return: true if the receiving direction has changed its state.
  */
 bool rx_settle(struct conn *c);
-/* SHUT_RD is the kernel's when the rest has come, but for children, who do not ask us.  rxl held */
+/* SHUT_RD is the kernel's when the rest has come.  rxl held */
 bool rx_shut_waits(struct conn *c);
 /* Bytes that the peer has put into the ring behind those of the kernel.  rxl held */
 uint64_t rx_behind(const struct conn *c);

@@ -132,6 +132,7 @@ struct conn {
 	bool rx_waited;			/* an intercepted wait covered it */
 	bool rx_shut;			/* shutdown(SHUT_RD) */
 	bool rx_shut_out;		/* ... and the kernel has been told */
+	uint8_t rx_shut_looks;		/* ... whether it may be, by timer */
 	bool rx_shut_clean;		/* ... both ways, with nothing unread: no byte is welcome */
 	uint32_t owed;			/* the socket's error (owed.h) */
 	bool lowat;			/* SO_RCVLOWAT is above one: only the kernel knows IN */

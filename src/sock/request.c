@@ -17,6 +17,7 @@
 #include "base/sys.h"
 #include "progress/bg.h"
 #include "progress/wait.h"
+#include "sock/act.h"
 #include "sock/back.h"
 #include "sock/kin.h"
 
@@ -81,8 +82,11 @@ static void as_cold(struct conn *c)
  */
 static void settle(struct conn *c)
 {
-	if (conn_is_back(c, CONN_RX) && c->rx.state == PRX_RAW)
+	if (conn_is_back(c, CONN_RX) && c->rx.state == PRX_RAW) {
 		st_rlx(&c->rx.left, 0);
+		if (c->rx_shut)
+			rx_act(c, 0);		/* the kernel's turn to say so */
+	}
 	if (conn_is_back(c, CONN_BOTH) && c->tx.state == PTX_RAW && c->rx.state == PRX_RAW &&
 	    !c->rx.eof && !owed_error(&c->owed) && !c->closing && c->meet == MEET_OVER &&
 	    (!c->rx_shut || c->rx_shut_out))

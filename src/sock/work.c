@@ -16,6 +16,7 @@
 #include "sock/io.h"
 #include "sock/kin.h"
 
+#define SHUT_LOOKS	8	/* 1 to 256 ms apart */
 #define RX_END_MS	500	/* longer than a link whose other end dies takes to die */
 
 void bind_timer_at(struct conn *c, uint64_t at_ns)
@@ -30,6 +31,12 @@ void bind_timer_at(struct conn *c, uint64_t at_ns)
 	bg_timer_set(&c->timer, at_ns);
 }
 
+/* An own SHUT_RD waits for bytes that are on their way to the kernel. */
+static bool shut_waits(const struct conn *c)
+{
+	return unlikely(ld_rlx(&c->rx_shut)) && !ld_rlx(&c->rx_shut_out) && ld_rlx(&c->rx.state) == PRX_RAW;
+}
+
 static uint64_t next_deadline(struct conn *c)
 {
 	uint64_t at = UINT64_MAX, since = ld_rlx(&c->tx_progress_ns);
@@ -40,6 +47,8 @@ static uint64_t next_deadline(struct conn *c)
 		at = MIN(at, ld_rlx(&c->tx_retreat_ns));
 	if (ld_rlx(&c->rx_end_ns) && !ld_rlx(&c->rx_end_due))
 		at = MIN(at, ld_rlx(&c->rx_end_ns) + RX_END_MS * NS_PER_MS);
+	if (shut_waits(c))
+		at = MIN(at, clock_ns() + (NS_PER_MS << c->rx_shut_looks));
 	return at;
 }
 
@@ -56,6 +65,13 @@ static void check_deadlines(struct conn *c, uint64_t now)
 	if (ld_rlx(&c->rx_end_ns) && now >= ld_rlx(&c->rx_end_ns) + RX_END_MS * NS_PER_MS) {
 		lock_take(&c->rxl);
 		rx_end_now(c);
+		lock_drop(&c->rxl);
+	}
+	if (shut_waits(c)) {
+		lock_take(&c->rxl);
+		c->rx_shut_looks += c->rx_shut_looks < SHUT_LOOKS;
+		if (!c->closing)
+			rx_act(c, 0);
 		lock_drop(&c->rxl);
 	}
 }

@@ -80,7 +80,35 @@ static void shut_rd_then_child(struct role *r)
 	two_close(r, s, c);
 }
 
+/* What came before both ways were shut is a child's to read, and earns no reset. */
+static void shut_both_child_reads(struct role *r)
+{
+	static char buf[36000];
+	int i, status = 0;
+
+	for (i = 0; i < 8; i++) {
+		conn_open(r);
+		CLIENT(r)
+			TRY(r, (long)sizeof(buf), send_all(r->c, buf, sizeof(buf)));
+		SERVER(r) {
+			TRY(r, (long)sizeof(buf), readable_await(r->s, sizeof(buf)));
+			TRY(r, 0, shutdown(r->s, SHUT_RDWR));
+			pid_t pid = (pid_t)MUST(r, fork());
+
+			if (pid == 0)
+				_exit(recv_all(r->s, buf, sizeof(buf)) == sizeof(buf) ? 0 : 1);
+			MUST(r, waitpid(pid, &status, 0));
+			TRY(r, 0, status);
+		}
+		meet(r);
+		CLIENT(r)
+			TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		conn_close(r);
+	}
+}
+
 const struct conf_case shared_cases[] = {
 	{ "seam-shut-rd-then-child", shut_rd_then_child, PROCESS },
+	{ "seam-shut-both-child-reads", shut_both_child_reads, PROCESS },
 	{ NULL, NULL, 0 }
 };
