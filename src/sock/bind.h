@@ -24,6 +24,11 @@ void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage
 void bind_listen(struct conn *l);	/* listener.c: be found at the port of listener l */
 void bind_meet(struct conn *c);		/* meeting.c: the peer's process, and BIND */
 void conn_grant(struct conn *c);	/* grant.c: if the evidence is there */
+/*
+ * Either lock held.  Is the peer writing to the kernel what was in the ring, and would be
+ * here on TCP?  What has arrived and is not in the queue any more was read past us.
+ */
+bool conn_still_to_come(const struct conn *c);	/* grant.c, which compares counts as well */
 
 /*
  * BIND on an existing link; background thread, no lock held.  Return: 0, -ENOSPC

@@ -80,6 +80,8 @@ static bool unread(const struct conn *c, int fd)
 		return false;
 	if (prx_in_epoch(&c->rx) && c->rx_words && ring_queued(c))
 		return true;
+	if (conn_still_to_come(c))
+		return true;
 	if (c->rx.state == PRX_READY || c->rx.state == PRX_ON)
 		return false;		/* nothing but records */
 	sys_ioctl(fd, SIOCINQ, &queued);
@@ -91,13 +93,15 @@ static bool unread(const struct conn *c, int fd)
 enum end_how end_take_over(struct conn *c, int fd)
 {
 	bool tx_raw = !conn_tx_on_ring(c) && !c->tx_stuck;
-	/* resent bytes that are still to come are the program's: unread, as the kernel sees it */
-	bool rx_raw = c->rx.state == PRX_ENDED || (c->rx.state == PRX_RAW && !c->rx.drop);
+	bool shared = kin_shared(c);
+	/* resent bytes that are still to come are the program's: unread, which the kernel cannot see yet */
+	bool rx_raw = c->rx.state == PRX_ENDED ||
+		      (c->rx.state == PRX_RAW && !c->rx.drop && (shared || !conn_still_to_come(c)));
 
 	if (!ld_rlx(&c->ever_ring) || !c->link || (tx_raw && rx_raw))
 		return END_PLAIN;
-	c->end_kin = kin_shared(c);
-	if (c->end_kin)
+	c->end_kin = shared;
+	if (shared)
 		return END_ORDERLY;
 	if (ld_rlx(&c->linger0))
 		return END_PLAIN;

@@ -37,6 +37,20 @@ static bool counts_agree(struct conn *c)
 	return false;
 }
 
+bool conn_still_to_come(const struct conn *c)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (!rx_more_to_come(c))
+		return false;
+	if (!conn_rx_on_the_way(c))
+		return !conn_rx_far(c);
+	return !sys_getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
+	       len >= offsetof(struct tcp_info, tcpi_segs_out) &&
+	       info.tcpi_bytes_received < c->rx.pos + c->rx.left;
+}
+
 static bool evidence(struct conn *c)
 {
 	return ld_rlx(&c->meet) == MEET_BOUND && !c->closing && c->fd >= 0 && c->rx_read &&

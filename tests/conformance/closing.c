@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 
 #include "tests/lib/pattern.h"
@@ -455,6 +456,36 @@ static void exit_busy(struct role *r)
 	TRY(r, 0, close(r->c));
 }
 
+/* What was counted and is not read makes a close a reset, wherever a switch falls: never an end first. */
+static void unread_counted(struct role *r)
+{
+	static char buf[8000];
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		conn_open(r);
+		SERVER(r) {
+			poll(NULL, 0, 8);
+			TRY(r, (long)sizeof(buf), send(r->s, buf, sizeof(buf), 0));
+		}
+		CLIENT(r) {
+			long long end = now_ms() + 5000;
+			int n = 0;
+
+			while (n < (int)sizeof(buf) && now_ms() < end && ioctl(r->c, FIONREAD, &n) == 0)
+				;
+			usleep(4800 + (useconds_t)i * 30);	/* fault retreat is now, or about */
+			TRY(r, 0, close(r->c));
+		}
+		SERVER(r) {
+			event_settled(r->s, 0, POLLHUP);
+			TRY(r, -ECONNRESET, recv(r->s, buf, 1, MSG_DONTWAIT));
+			TRY(r, 0, close(r->s));
+		}
+		meet(r);
+	}
+}
+
 const struct conf_case closing_cases[] = {
 	{ "closing-shut-under-writer", shut_under_writer, TOGETHER },
 	{ "closing-reset-under-writer", reset_under_writer, TOGETHER },
@@ -473,5 +504,6 @@ const struct conf_case closing_cases[] = {
 	{ "closing-full-_exit", full_quickest_exit, PROCESS | UNCOUNTED },
 	{ "closing-full-exec", full_exec, PROCESS | UNCOUNTED },
 	{ "closing-exit-busy", exit_busy, PROCESS },
+	{ "closing-unread-counted", unread_counted, TOGETHER },
 	{ NULL, NULL, 0 }
 };
