@@ -676,7 +676,7 @@ bool rx_pull(struct conn *c)
  * The peer has switched, and we do not know it yet or have refused; or it knows
  * that we have, and writes to the kernel what it had put into the ring.
  */
-static bool unmet_to_come(const struct conn *c)
+bool rx_unmet_to_come(const struct conn *c)
 {
 	const struct slot_shm *w = ld_rlx(&c->rx_words);
 
@@ -694,7 +694,7 @@ bool rx_shut_waits(struct conn *c)
 	if (!rx_more_to_come(c) || conn_kernel_state(c) == TCP_CLOSE)
 		return false;
 	/* what is in the kernel's queue has come, read or not */
-	return unmet_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||
+	return rx_unmet_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||
 	       (uint64_t)queued < c->rx.left;
 }
 
@@ -711,7 +711,7 @@ uint64_t rx_behind(const struct conn *c)
 
 bool rx_more_to_come(const struct conn *c)
 {
-	return conn_rx_on_the_way(c) || unmet_to_come(c);
+	return conn_rx_on_the_way(c) || rx_unmet_to_come(c);
 }
 
 /* What the peer is in now; a wait is worth it once an epoch. */
@@ -742,7 +742,7 @@ static bool between(const struct conn *c)
 		return false;
 	if (conn_rx_coming(c) || asked_back(c))
 		return true;
-	bool unmet = unmet_to_come(c);
+	bool unmet = rx_unmet_to_come(c);
 	if (unmet && !conn_rx_far(c))
 		return true;
 	if ((!unmet && !conn_rx_on_the_way(c)) || sys_ioctl(c->fd, FIONREAD, &queued))
@@ -794,7 +794,7 @@ bool rx_settle(struct conn *c)
 		if (on)
 			settle_pause(end - clock_ns());
 	}
-	if (unlikely(conn_rx_far(c)) && unmet_to_come(c))
+	if (unlikely(conn_rx_far(c)) && rx_unmet_to_come(c))
 		between_over(c);
 	return moved;
 }

@@ -48,6 +48,8 @@ bool rx_pull(struct conn *c);
 bool rx_settle(struct conn *c);
 /* SHUT_RD is the kernel's when the rest has come.  rxl held */
 bool rx_shut_waits(struct conn *c);
+/* RAW, but the peer is in a ring that was not met here, or is leaving it.  rxl held */
+bool rx_unmet_to_come(const struct conn *c);
 /* Bytes that the peer has put into the ring behind those of the kernel.  rxl held */
 uint64_t rx_behind(const struct conn *c);
 /* RAW, but the peer has written, or is writing, more than the kernel has.  rxl held */

@@ -62,6 +62,9 @@ bool conn_is_back(const struct conn *c, uint32_t bits)
 		return false;
 	if (!(bits & CONN_RX))
 		return true;
+	/* far: what a child has read is not in our counts any more */
+	if (!conn_rx_far(c) && rx_unmet_to_come(c))
+		return false;
 	return !conn_rx_on_ring(c) && !c->rx.drop && !c->rx.have && arrived(c);
 }
 

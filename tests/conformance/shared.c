@@ -107,8 +107,53 @@ static void shut_both_child_reads(struct role *r)
 	}
 }
 
+/* A child finds what its parent would have, also what the peer had switched behind unread bytes. */
+static void child_reads_once(struct role *r)
+{
+	static char buf[35000];
+	int status = 0, go[2] = { -1, -1 };
+	pid_t pid = -1;
+
+	conn_open(r);
+	SERVER(r) {
+		MUST(r, pipe(go));
+		pid = (pid_t)MUST(r, fork());
+		if (pid == 0) {
+			if (read(go[0], buf, 1) != 1)
+				_exit(99);
+			_exit(recv(r->s, buf, sizeof(buf), 0) == sizeof(buf) ? 0 : 1);
+		}
+	}
+	meet(r);
+	CLIENT(r) {
+		poll(NULL, 0, 8);	/* fault retreat: it has come back to the kernel */
+		TRY(r, 2000, send(r->c, buf, 2000, 0));
+		poll(NULL, 0, 8);	/* ... with what is unread */
+		TRY(r, 33000, send(r->c, buf, 33000, 0));
+		drained_await(r->c);
+	}
+	meet(r);
+	SERVER(r) {
+		MUST(r, write(go[1], "g", 1));
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+		close(go[0]);
+		close(go[1]);
+	}
+	conn_close(r);
+}
+
+static void child_reads_all(struct role *r)
+{
+	int i;
+
+	for (i = 0; i < 6; i++)
+		child_reads_once(r);
+}
+
 const struct conf_case shared_cases[] = {
 	{ "seam-shut-rd-then-child", shut_rd_then_child, PROCESS },
 	{ "seam-shut-both-child-reads", shut_both_child_reads, PROCESS },
+	{ "seam-child-reads-all", child_reads_all, PROCESS },
 	{ NULL, NULL, 0 }
 };
