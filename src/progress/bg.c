@@ -47,6 +47,7 @@
 #define GONE_MS		100
 #define EVENTS		32
 #define STACK_BYTES	(256 * 1024)
+#define STACK_MOST	(256 * 1024 * 1024)
 
 uint32_t bg_parked;
 
@@ -425,6 +426,18 @@ static int make_fds(void)
 	return 0;
 }
 
+/* libc takes the program's thread-local variables off the stack: EINVAL, it is too small. */
+static int thread_new(pthread_attr_t *attr)
+{
+	int err = EINVAL;
+
+	for (size_t n = STACK_BYTES; err == EINVAL && n <= STACK_MOST; n *= 4) {
+		pthread_attr_setstacksize(attr, n);
+		err = pthread_create(&thread, attr, thread_main, NULL);
+	}
+	return err;
+}
+
 static int start_thread(void)
 {
 	pthread_attr_t attr;
@@ -432,12 +445,11 @@ static int start_thread(void)
 
 	if (pthread_attr_init(&attr))
 		return -ENOMEM;
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	sigfillset(&all);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
 	int err = -fault_thread();
 	if (!err)
-		err = pthread_create(&thread, &attr, thread_main, NULL);
+		err = thread_new(&attr);
 	if (!err)
 		tasks_hide();
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
