@@ -63,13 +63,14 @@ void request_answer(int fd, enum kin_answer what)
 	privfd_close(fd);
 }
 
-/* Both locks held.  An own SHUT_RD is the kernel's to tell of, which knows it. */
+/* Both locks held.  An own shutdown() is the kernel's to tell of, which knows it. */
 static void as_cold(struct conn *c)
 {
 	st_rlx(&c->ever_bound, false);
-	if (!c->rx_shut)
+	if (!c->rx_shut && !c->tx_shut)
 		return;
 	st_rlx(&c->rx_shut, false);
+	st_rlx(&c->tx_shut, false);
 	conn_watcher->moved(c);
 	wait_wake_ready();	/* who asks the kernel must ask it anew */
 }
@@ -78,7 +79,7 @@ static void as_cold(struct conn *c)
  * Others read and write the kernel socket from now on, and our counts are no
  * longer the kernel's.  With both ways back the conn is as before its first
  * ring here too: every call is the kernel's own, which knows O_NONBLOCK as
- * the others set it.  Both locks held.
+ * the others set it, and of every shutdown().  Both locks held.
  */
 static void settle(struct conn *c)
 {
@@ -87,9 +88,10 @@ static void settle(struct conn *c)
 		if (c->rx_shut)
 			rx_act(c, 0);		/* the kernel's turn to say so */
 	}
+	bool shuts_known = (!c->rx_shut || c->rx_shut_out) && (!c->tx_shut || c->tx_fin_out);
 	if (conn_is_back(c, CONN_BOTH) && c->tx.state == PTX_RAW && c->rx.state == PRX_RAW &&
 	    !c->rx.eof && !owed_error(&c->owed) && !c->closing && c->meet == MEET_OVER &&
-	    (!c->rx_shut || c->rx_shut_out))
+	    shuts_known)
 		as_cold(c);
 }
 

@@ -759,6 +759,58 @@ static void close_over_urgent(struct role *r)
 	}
 }
 
+/* A second connection, warmed up as the first was. */
+static void conn_another(struct role *r, int *s, int *c)
+{
+	int first_s = r->s, first_c = r->c;
+
+	conn_more(r, &r->s, &r->c);
+	if (r->ring)
+		conn_warm(r);
+	*s = r->s;
+	*c = r->c;
+	r->s = first_s;
+	r->c = first_c;
+}
+
+/* Reading is over here, and a child has used the connection since. */
+static void shut_rd_and_child(struct role *r)
+{
+	int s = -1, c = -1, status = 0;
+
+	conn_open(r);
+	conn_another(r, &s, &c);
+	SERVER(r) {
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC)), set = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP };
+		struct pollfd p[2] = { { .fd = r->s, .events = POLLIN | POLLRDHUP }, { .fd = s, .events = POLLIN } };
+
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->s, &ev));
+		TRY(r, 0, shutdown(r->s, SHUT_RD));
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(ioctl(r->s, SIOCOUTQ, &status));
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+		TRY(r, 1, poll(p, 2, 0));
+		poll_show(r, "first", POLLIN | POLLRDHUP, p[0].revents);
+		poll_show(r, "other", 0, p[1].revents);
+		TRY(r, 1, epoll_wait(ep, &ev, 1, 0));
+		epoll_show(r, "before", EPOLLIN | EPOLLRDHUP, ev.events);
+		TRY(r, 0, epoll_ctl(set, EPOLL_CTL_ADD, r->s, &ev));
+		TRY(r, 1, epoll_wait(set, &ev, 1, 0));
+		epoll_show(r, "after", EPOLLIN | EPOLLRDHUP, ev.events);
+		TRY(r, 0, recv(r->s, &status, 1, 0));
+		MUST(r, close(ep));
+		MUST(r, close(set));
+		MUST(r, close(s));
+	}
+	meet(r);
+	CLIENT(r)
+		MUST(r, close(c));
+	conn_close(r);
+}
+
 const struct conf_case seams_cases[] = {
 	{ "seam-unread-shows", unread_shows, WAIT_EPOLL },
 	{ "seam-set-behind-conn", set_behind_conn, WAIT_EPOLL },
@@ -790,5 +842,6 @@ const struct conf_case seams_cases[] = {
 	{ "seam-little-comes-back", little_comes_back, TOGETHER },
 	{ "seam-close-over-urgent", close_over_urgent, 0 },
 	{ "seam-control-in-child", control_in_child, PROCESS },
+	{ "seam-shut-rd-and-child", shut_rd_and_child, PROCESS },
 	{ NULL, NULL, 0 }
 };
