@@ -103,9 +103,13 @@ enum end_how end_take_over(struct conn *c, int fd)
 	c->end_kin = shared;
 	if (shared)
 		return END_ORDERLY;
+	bool reset = ld_rlx(&c->linger0) || unread(c, fd);
+	/* the peer cannot tell yet what is its own in the ring: a RST behind it would be all it hears */
+	if (reset && c->tx.state == PTX_SWITCHING)
+		tx_retreat(c, REASON_CLOSE);
 	if (ld_rlx(&c->linger0))
 		return END_PLAIN;
-	if (unread(c, fd)) {
+	if (reset) {
 		linger(fd, true);
 		return END_RESET;
 	}

@@ -811,6 +811,56 @@ static void shut_rd_and_child(struct role *r)
 	conn_close(r);
 }
 
+/* The server's writer has gone to a ring, behind bytes that nobody has read; a reset is to come, for 6 unread. */
+static void ring_begun_behind_unread(struct role *r)
+{
+	char buf[2000] = "";
+	int i;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 1, send(r->c, "a", 1, 0));
+	SERVER(r) {
+		TRY(r, 1, recv(r->s, buf, 1, 0));
+		TRY(r, 2000, send(r->s, buf, 2000, 0));
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 2000, readable_await(r->c, 2000));
+		for (i = 0; i < 50; i++) {	/* rings are made in the background */
+			TRY(r, 1, recv(r->c, buf, 1, 0));
+			poll(NULL, 0, 2);
+		}
+	}
+	meet(r);
+	SERVER(r)
+		TRY(r, 1000, send(r->s, buf, 1000, 0));
+	CLIENT(r)
+		TRY(r, 6, send(r->c, "unread", 6, 0));
+	meet(r);
+	SERVER(r)
+		TRY(r, 6, readable_await(r->s, 6));
+}
+
+static void looked_at_after_reset(struct role *r)
+{
+	static __thread char buf[4000];
+
+	ring_begun_behind_unread(r);
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+	meet(r);
+	CLIENT(r) {
+		event_settled(r->c, 0, POLLHUP);
+		TRY(r, 2950, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+		TRY(r, 2950, recv(r->c, buf, sizeof(buf), MSG_PEEK | MSG_WAITALL));
+		TRY(r, 2000, recv(r->c, buf, 2000, MSG_PEEK));
+		TRY(r, 2950, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
 const struct conf_case seams_cases[] = {
 	{ "seam-unread-shows", unread_shows, WAIT_EPOLL },
 	{ "seam-set-behind-conn", set_behind_conn, WAIT_EPOLL },
@@ -843,5 +893,6 @@ const struct conf_case seams_cases[] = {
 	{ "seam-close-over-urgent", close_over_urgent, 0 },
 	{ "seam-control-in-child", control_in_child, PROCESS },
 	{ "seam-shut-rd-and-child", shut_rd_and_child, PROCESS },
+	{ "seam-looked-at-after-reset", looked_at_after_reset, 0 },
 	{ NULL, NULL, 0 }
 };
