@@ -572,18 +572,8 @@ static bool raw_left(const struct conn *c, size_t seen)
 	return unmet && seen ? c->rx.pos + seen < unmet : rx_more_to_come(c);
 }
 
-/*
- * A read that got a part of what it asked for ends where the stream goes from
- * the kernel to the ring or back.  On TCP it would have had what follows too,
- * which is there, or will be in a moment.  One that only looks cannot go on in
- * the ring: what is there then has to come by the kernel.  rxl held.
- */
-static bool rx_at_seam(const struct rx_call *t, const struct conn *c)
+static bool rx_seam(const struct conn *c, size_t seen)
 {
-	if (!c->rx_words || c->rx.eof)
-		return false;
-	size_t seen = t->io->flags & MSG_PEEK ? (size_t)t->n : 0;
-
 	switch (c->rx.state) {
 	case PRX_ON: return conn_rx_left(c) || ring_left(c) > seen;
 	case PRX_READY: return conn_rx_coming(c);
@@ -591,6 +581,25 @@ static bool rx_at_seam(const struct rx_call *t, const struct conn *c)
 	case PRX_RAW: return (rx_behind(c) && seen) || (raw_left(c, seen) && !at_mark(c));
 	default: return false;
 	}
+}
+
+/*
+ * A read that got a part of what it asked for ends where the stream goes from
+ * the kernel to the ring or back.  On TCP it would have had what follows too,
+ * which is there, or will be in a moment.  One that only looks cannot go on in
+ * the ring: what is there then has to come by the kernel, unless its sender is
+ * gone (rx_peek_behind()).  rxl held.
+ */
+static bool rx_at_seam(const struct rx_call *t, const struct conn *c)
+{
+	size_t seen = t->io->flags & MSG_PEEK ? (size_t)t->n : 0;
+	int queued = 0;
+
+	if (!c->rx_words || c->rx.eof || !rx_seam(c, seen))
+		return false;
+	if (!seen || !rx_behind(c) || !kernel_over(c))
+		return true;
+	return sys_ioctl(c->fd, FIONREAD, &queued) == 0 && (size_t)queued > seen;
 }
 
 /* The peer has all again that it put into the ring, and writes it to the kernel.  No lock held. */
@@ -735,12 +744,9 @@ static bool rx_sleep(struct rx_call *t)
 /* More will not come.  rxl held. */
 static bool rx_is_all(struct conn *c)
 {
-	struct pollfd p = { c->fd, POLLRDHUP, 0 };
-	struct timespec zero = { 0, 0 };
-
 	if (c->rx.eof || c->rx.state == PRX_ENDED || prx_fin_known(&c->rx) || owed_error(&c->owed))
 		return true;
-	return kernel_too(c) && sys_ppoll(&p, 1, &zero, NULL) > 0;
+	return kernel_too(c) && kernel_over(c);
 }
 
 /* A look at all that is asked for, or at nothing.  rxl held. */

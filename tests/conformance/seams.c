@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -861,6 +862,35 @@ static void looked_at_after_reset(struct role *r)
 	}
 }
 
+#if defined(__x86_64__)
+/* The same of one that is killed: what there is of it is seen as it is read. */
+static void looked_at_after_death(struct role *r)
+{
+	static __thread char buf[4000];
+
+	ring_begun_behind_unread(r);
+	meet(r);
+	SERVER(r) {
+		long ret;
+
+		close(r->listener);
+		__asm__ __volatile__("syscall" : "=a"(ret) : "a"(SYS_exit_group), "D"(0L) : "rcx", "r11", "memory");
+		__builtin_unreachable();
+	}
+	CLIENT(r) {
+		long look, all;
+
+		event_settled(r->c, 0, POLLHUP);
+		look = recv(r->c, buf, sizeof(buf), MSG_PEEK);
+		all = recv(r->c, buf, sizeof(buf), MSG_PEEK | MSG_WAITALL);
+		CHECK(r, look == all);
+		CHECK(r, recv(r->c, buf, sizeof(buf), 0) == all);
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+#endif
+
 const struct conf_case seams_cases[] = {
 	{ "seam-unread-shows", unread_shows, WAIT_EPOLL },
 	{ "seam-set-behind-conn", set_behind_conn, WAIT_EPOLL },
@@ -894,5 +924,8 @@ const struct conf_case seams_cases[] = {
 	{ "seam-control-in-child", control_in_child, PROCESS },
 	{ "seam-shut-rd-and-child", shut_rd_and_child, PROCESS },
 	{ "seam-looked-at-after-reset", looked_at_after_reset, 0 },
+#if defined(__x86_64__)
+	{ "seam-looked-at-after-death", looked_at_after_death, PROCESS | UNCOUNTED },
+#endif
 	{ NULL, NULL, 0 }
 };
