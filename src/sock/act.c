@@ -363,6 +363,7 @@ static void shut_reset(struct conn *c)
 
 	owed_add(&c->owed, ECONNRESET);
 	sys3(SYS_connect, c->fd, &none, sizeof(none));
+	st_rlx(&c->rx.left, 0);		/* nor is any of it to come */
 }
 
 /* shutdown(SHUT_RD) waits until the kernel's queue holds nothing of ours any more. */
@@ -700,7 +701,7 @@ bool rx_shut_waits(struct conn *c)
 
 uint64_t rx_behind(const struct conn *c)
 {
-	bool raw = c->rx.state == PRX_RAW || c->rx.state == PRX_NOTED;
+	bool raw = (c->rx.state == PRX_RAW && !c->rx_shut_clean) || c->rx.state == PRX_NOTED;
 
 	if (!raw || !c->rx_words || conn_rx_far(c) || !slot_switching(c->rx_words))
 		return 0;

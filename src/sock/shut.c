@@ -68,12 +68,17 @@ static int shutdown_wr(struct conn *c, int fd)
 }
 
 /*
- * Both ways are over here, and nothing is unread: TCP answers what still comes
- * by a reset.  So the peer is to write to the kernel; what it has put into the
- * ring meanwhile comes with RESUME (rx_shut_late()).
+ * Both ways are over here, and nothing is unread but what the kernel has: TCP
+ * answers what still comes by a reset.  So the peer is to write to the kernel;
+ * what it has put into the ring meanwhile comes with RESUME (rx_shut_late()), or
+ * is refused with its switch, and is not to be read when the reset is here.
  */
 static void shutdown_both(struct conn *c)
 {
+	bool raw = c->rx.state == PRX_RAW && !c->rx.drop && !rx_more_to_come(c);
+
+	if (raw)
+		c->rx_shut_clean = true;
 	if (!conn_rx_on_ring(c) || c->rx.want)
 		return;
 	c->rx_shut_clean = true;
