@@ -29,7 +29,6 @@
 #include "sock/bind.h"
 #include "sock/far.h"
 #include "sock/io.h"
-#include "sock/kin.h"
 #include "sock/show.h"
 
 #define SETTLE_MS	50	/* the peer's background thread has run, on a full machine too */

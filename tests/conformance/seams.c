@@ -891,6 +891,35 @@ static void looked_at_after_death(struct role *r)
 }
 #endif
 
+/* Both ways are over, and a child reads what there is. */
+static void shut_both_and_child(struct role *r)
+{
+	static __thread char buf[30000];
+	int status = 0;
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 30000, send(r->s, buf, sizeof(buf), 0));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 30000, readable_await(r->c, 30000));
+		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
+	}
+	meet(r);
+	SERVER(r)
+		event_settled(r->s, POLLIN | POLLRDHUP, POLLRDHUP);
+	meet(r);
+	CLIENT(r) {
+		pid_t pid = (pid_t)MUST(r, fork());
+
+		if (pid == 0)
+			_exit(recv_all(r->c, buf, sizeof(buf)) == sizeof(buf) && recv(r->c, buf, 1, 0) == 0 ? 0 : 1);
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+	}
+	conn_close(r);
+}
+
 const struct conf_case seams_cases[] = {
 	{ "seam-unread-shows", unread_shows, WAIT_EPOLL },
 	{ "seam-set-behind-conn", set_behind_conn, WAIT_EPOLL },
@@ -927,5 +956,6 @@ const struct conf_case seams_cases[] = {
 #if defined(__x86_64__)
 	{ "seam-looked-at-after-death", looked_at_after_death, PROCESS | UNCOUNTED },
 #endif
+	{ "seam-shut-both-and-child", shut_both_and_child, PROCESS },
 	{ NULL, NULL, 0 }
 };
