@@ -95,7 +95,7 @@ static void serve_ask(const struct kin *k, const struct kin_msg *m, int fd)
 	if (c)
 		request_take(c, m, fd);
 	else		/* closed: the kernel has all that there is */
-		request_answer(fd, stranger ? KIN_NO : KIN_YES);
+		request_answer(fd, stranger ? KIN_NO : KIN_YES, 0);
 }
 
 /* FIN follows what is on its way from the ring to the kernel. */

@@ -19,6 +19,12 @@ struct kin_msg {
 	uint64_t set;			/* address of an epoll set, as a name */
 };
 
+/* What the owner says to an ask. */
+struct kin_reply {
+	uint8_t answer;			/* enum kin_answer */
+	uint8_t error;			/* the socket's, which the owner has taken and not told; 0: none */
+};
+
 /* fd: goes along, if not -1.  Return: 0 or -errno. */
 int kin_send(int to, const struct kin_msg *m, int fd);
 /* Return: 1; 0: nobody is there any more; -EAGAIN; -EPROTO.  *fd: what came along, or -1. */

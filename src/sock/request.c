@@ -53,13 +53,13 @@ static struct request *request_new(void)
 	return list_entry(n, struct request, node);
 }
 
-void request_answer(int fd, enum kin_answer what)
+void request_answer(int fd, enum kin_answer what, int error)
 {
-	uint8_t byte = (uint8_t)what;
+	const struct kin_reply r = { .answer = (uint8_t)what, .error = (uint8_t)error };
 
 	if (fd < 0)
 		return;
-	sys_sendto(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sys_sendto(fd, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL);
 	privfd_close(fd);
 }
 
@@ -95,7 +95,8 @@ static void settle(struct conn *c)
 		as_cold(c);
 }
 
-static enum kin_answer given(struct request *a)
+/* *error: as in struct kin_reply; on TCP it would be in the socket, for the first to ask. */
+static enum kin_answer given(struct request *a, int *error)
 {
 	struct conn *c = a->c;
 	enum kin_answer yes = KIN_YES;
@@ -108,8 +109,10 @@ static enum kin_answer given(struct request *a)
 			yes = KIN_NO;
 		else if (!conn_is_back(c, a->bits))
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
-		if (yes != KIN_NO)
+		if (yes != KIN_NO) {
 			settle(c);
+			*error = owed_take(&c->owed);
+		}
 	}
 	conn_unlock_both(c);
 	return yes;
@@ -118,13 +121,14 @@ static enum kin_answer given(struct request *a)
 /* Return: true if the ask is over. */
 static bool request_look(struct request *a, uint64_t now)
 {
-	enum kin_answer yes = given(a);
+	int error = 0;
+	enum kin_answer yes = given(a, &error);
 
 	if ((yes == KIN_NO && now < a->deadline_ns) || (yes == KIN_FULL && now < a->full_ns))
 		return false;
 	if (yes == KIN_NO)
 		log_error("a child's connection did not come back in time");
-	request_answer(a->fd, yes);
+	request_answer(a->fd, yes, error);
 	list_del(&a->node);
 	list_push(&free_requests, &a->node);
 	conn_put(a->c);
@@ -161,7 +165,7 @@ void request_take(struct conn *c, const struct kin_msg *m, int fd)
 	uint64_t now = clock_ns();
 
 	if (!a) {
-		request_answer(fd, KIN_NO);
+		request_answer(fd, KIN_NO, 0);
 		conn_put(c);
 		return;
 	}

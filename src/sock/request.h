@@ -18,7 +18,7 @@
 /* The ask m for c, whose reference goes over, with the socket fd for the answer. */
 void request_take(struct conn *c, const struct kin_msg *m, int fd);
 /* At once; closes fd. */
-void request_answer(int fd, enum kin_answer what);
+void request_answer(int fd, enum kin_answer what, int error);
 void request_forget_all(void);		/* in a child */
 
 #endif

@@ -94,27 +94,26 @@ static bool way_over(int way)
 }
 
 /* Return: 0, -ETIMEDOUT, -EIO or -ENOBUFS the owner says so, -EPIPE no answer will come. */
-static int await(int fd, uint64_t end)
+static int await(int fd, struct kin_reply *r, uint64_t end)
 {
 	for (;;) {
 		uint64_t now = clock_ns(), left = end > now ? end - now : 0;
 		struct pollfd p = { fd, POLLIN, 0 };
 		struct timespec ts = { (time_t)(left / NS_PER_S), (long)(left % NS_PER_S) };
-		uint8_t yes = KIN_NO;
 
 		if (!left)
 			return -ETIMEDOUT;
 		if (sys_ppoll(&p, 1, &ts, NULL) <= 0)
 			continue;
-		ssize_t n = sys_recvfrom(fd, &yes, 1, MSG_DONTWAIT);
-		if (n == 1)
-			return yes == KIN_YES ? 0 : yes == KIN_FULL ? -ENOBUFS : -EIO;
+		ssize_t n = sys_recvfrom(fd, r, sizeof(*r), MSG_DONTWAIT);
+		if (n == sizeof(*r))
+			return r->answer == KIN_YES ? 0 : r->answer == KIN_FULL ? -ENOBUFS : -EIO;
 		if (n != -EAGAIN && n != -EINTR)
 			return -EPIPE;
 	}
 }
 
-static int ask_once(int way, const struct kin_msg *m, uint64_t end)
+static int ask_once(int way, const struct kin_msg *m, struct kin_reply *r, uint64_t end)
 {
 	int sv[2];
 	int err = kin_pair(sv);
@@ -124,18 +123,18 @@ static int ask_once(int way, const struct kin_msg *m, uint64_t end)
 	err = kin_send(way, m, sv[1]);
 	privfd_close(sv[1]);
 	if (!err)
-		err = await(sv[0], end);
+		err = await(sv[0], r, end);
 	privfd_close(sv[0]);
 	return err;
 }
 
 /* Return: 0, -ENOBUFS, -ECONNRESET it is lost, -ETIMEDOUT the owner has not done it. */
-static int ask(int way, const struct kin_msg *m)
+static int ask(int way, const struct kin_msg *m, struct kin_reply *r)
 {
 	uint64_t end = clock_ns() + ASK_MS * NS_PER_MS;
 
 	for (;;) {
-		int err = ask_once(way, m, end);
+		int err = ask_once(way, m, r, end);
 
 		if (!err || err == -ENOBUFS)
 			return err;
@@ -147,8 +146,21 @@ static int ask(int way, const struct kin_msg *m)
 	}
 }
 
+/* The owner has taken the socket's error and leaves it to us: it is told as of a ring. */
+static void told(struct conn *c, uint32_t gen, int error)
+{
+	conn_take_both(c);
+	if (ld_rlx(&c->gen) == gen) {
+		owed_add(&c->owed, error);
+		st_rlx(&c->ever_bound, true);
+		conn_watcher->bound(c);
+	}
+	conn_unlock_both(c);
+}
+
 int kin_use(struct conn *c, uint32_t bits)
 {
+	struct kin_reply r = { .answer = KIN_NO };
 	uint32_t gen = ld_rlx(&c->gen);
 	int err = -ECONNRESET;
 
@@ -158,8 +170,10 @@ int kin_use(struct conn *c, uint32_t bits)
 	if (c->kin_way)
 		err = ask(ways[c->kin_way - 1],
 			  &(struct kin_msg){ .type = KIN_ASK, .id = c->id, .gen = gen,
-					     .bits = bits });
-	log_debug("fd %d asked for, ways %u: %d", c->fd, bits, err);
+					     .bits = bits }, &r);
+	log_debug("fd %d asked for, ways %u: %d, error %u", c->fd, bits, err, r.error);
+	if (r.error)
+		told(c, gen, r.error);
 	if (err == -ENOBUFS) {
 		and_acqrel(&c->kin, (uint8_t)~CONN_RX);
 		return -EAGAIN;

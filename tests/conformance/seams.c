@@ -920,6 +920,41 @@ static void shut_both_and_child(struct role *r)
 	conn_close(r);
 }
 
+/* A reset that came before the fork is the child's, if it asks first. */
+static void reset_before_fork(struct role *r)
+{
+	char byte;
+	int status = 0;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 6, send(r->c, "unread", 6, 0));
+	meet(r);
+	SERVER(r) {
+		TRY(r, 6, readable_await(r->s, 6));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r) {
+		event_settled(r->c, 0, POLLHUP);
+		pid_t pid = (pid_t)MUST(r, fork());
+
+		if (pid == 0) {
+			struct pollfd p = { .fd = r->c, .events = POLLIN };
+
+			if (poll(&p, 1, 0) != 1 || p.revents != (POLLIN | POLLERR | POLLHUP))
+				_exit(3);
+			if (recv(r->c, &byte, 1, 0) != -1 || errno != ECONNRESET)
+				_exit(1);
+			_exit(recv(r->c, &byte, 1, 0) == 0 ? 0 : 2);
+		}
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+		TRY(r, 0, recv(r->c, &byte, 1, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
 const struct conf_case seams_cases[] = {
 	{ "seam-unread-shows", unread_shows, WAIT_EPOLL },
 	{ "seam-set-behind-conn", set_behind_conn, WAIT_EPOLL },
@@ -957,5 +992,6 @@ const struct conf_case seams_cases[] = {
 	{ "seam-looked-at-after-death", looked_at_after_death, PROCESS | UNCOUNTED },
 #endif
 	{ "seam-shut-both-and-child", shut_both_and_child, PROCESS },
+	{ "seam-reset-before-fork", reset_before_fork, PROCESS },
 	{ NULL, NULL, 0 }
 };
