@@ -16,7 +16,7 @@ INT_OPTIONS = (
     (TCP, 1, (0, 1), None), (TCP, 1, (0, 1), None),         # TCP_NODELAY
     (TCP, 3, (0, 1), "cork"),                               # TCP_CORK
     (TCP, 4, (10, 200), None), (TCP, 5, (5, 9), None), (TCP, 6, (3, 4), None),   # TCP_KEEP*
-    (TCP, 8, (5, -1), None),                                # TCP_LINGER2
+    (TCP, 8, (5, 7), None),                                 # TCP_LINGER2; below 0: close() may be a reset
     (TCP, 12, (0, 1), None),                                # TCP_QUICKACK
     (TCP, 18, (0, 5000, -1), None),                         # TCP_USER_TIMEOUT
     (TCP, 25, (0, 100000), None),                           # TCP_NOTSENT_LOWAT

@@ -30,7 +30,8 @@ What makes a sequence deterministic:
     set that a parent shares with its child (all in doc/PROGRESS.md: told by the next call, told once more);
     what a set says of a connection that is closed here and open in a child; a write behind
     an own FIN to an end that was closed (a machine out of room for TIME_WAIT answers the FIN by a reset);
-    what was unread before a reset, in a child; an urgent byte after the end; edges in a set that is polled or in another one;
+    what was unread before a reset, in a child; an urgent byte after the end; what comes of a close over urgent data
+    (a reset, or a FIN) at an end that is shut for reading, which nothing tells when it has come; edges in a set that is polled or in another one;
     what a child changes in its parent's set.
 """
 import copy
@@ -153,6 +154,10 @@ class Model:
         return bool(c and c.reset and len({o for o, t in self.tables.items()
                                            if SIDE[o] == SIDE[owner] and c in t.values()}) > 1)
 
+    def end_open(self, conn, side):
+        """It may have been told of a reset or of a FIN, and not yet: see may_close()."""
+        return conn.reset == PERHAPS and conn.ends[side].shut_rd
+
     def next_pattern(self):
         self.pattern += 1
         return self.pattern
@@ -229,6 +234,8 @@ class Model:
         """n bytes were accepted, or would have been on a connection that is not at its end."""
         side = SIDE[owner]
         own, peer = conn.ends[side], conn.ends[1 - side]
+        if conn.reset == PERHAPS and peer.closed and not own.shut_wr and n:
+            self.reset_by(conn, side)           # if it was not before
         if own.shut_wr or conn.reset or n == 0:
             return
         if peer.closed:
@@ -532,7 +539,9 @@ class Model:
         c = self.conn(owner, place)
         if not c:
             return place in self.tables[owner]
-        own = c.ends[SIDE[owner]]
+        own, peer = c.ends[SIDE[owner]], c.ends[1 - SIDE[owner]]
+        if own.urgent and peer.shut_rd:
+            return False        # a reset or a FIN: the other end could not be seen to have been told
         # whether it is reset then would depend on what has arrived at the other end
         return not (own.unread and own.fin and own.shut_wr)
 
@@ -684,7 +693,7 @@ class Model:
         for owner in sorted(self.tables):
             for place in sorted(self.tables[owner]):
                 c = self.conn(owner, place)
-                if c and not self.error_shared(owner, place):
+                if c and not self.error_shared(owner, place) and not self.end_open(c, SIDE[owner]):
                     self.settle(c, SIDE[owner], owner)
                     self.emit(owner, "read", place, 0, MSG_DONTWAIT, 10)
                 self.emit(owner, "close", place)
