@@ -40,7 +40,7 @@
 /* ... and those that make no difference to a read of the kernel's alone */
 #define RX_FLAGS_EASY	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_WAITALL | MSG_CMSG_CLOEXEC)
 #define POLL_EVERY	16
-#define PEEK_NAP_US	500
+#define NAP_US	500
 
 static bool rx_blocking(const struct conn *c, const struct io *io)
 {
@@ -202,8 +202,8 @@ void rx_spliced(int fd, size_t n)
 }
 
 /*
- * The call itself, which alone brings ancillary data: before there was a ring,
- * and when there will be none any more.
+ * The call itself, which alone brings ancillary data, and knows how much is to
+ * come (SO_RCVLOWAT): before there was a ring, and when there will be none any more.
  */
 static bool rx_is_cold(const struct conn *c, const struct io *io)
 {
@@ -211,7 +211,7 @@ static bool rx_is_cold(const struct conn *c, const struct io *io)
 		return false;
 	if (!c->ever_bound)
 		return true;
-	return unlikely(io->msg) && ld_rlx(&c->meet) == MEET_OVER &&
+	return unlikely(io->msg || ld_rlx(&c->lowat)) && ld_rlx(&c->meet) == MEET_OVER &&
 	       c->rx.state == PRX_RAW && !c->rx.drop && !c->rx_shut && !owed_error(&c->owed) &&
 	       !ld_rlx(&c->reset) && !rx_more_to_come(c);
 }
@@ -355,6 +355,18 @@ static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
 	return rx_ring(c, io);
 }
 
+/* SO_RCVLOWAT, and what is missing is still to come by the kernel.  rxl held. */
+static bool rx_below(struct conn *c, const struct io *io)
+{
+	socklen_t len = sizeof(int);
+	int least = 1, queued = 0;
+
+	if (!rx_blocking(c, io) || !rx_more_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||
+	    sys_getsockopt(c->fd, SOL_SOCKET, SO_RCVLOWAT, &least, &len))
+		return false;
+	return (size_t)queued < MIN((size_t)least, io->total - io->done);
+}
+
 static ssize_t rx_step_bound(struct conn *c, struct io *io)
 {
 	if (c->rx.drop > 0 || c->rx.state == PRX_READY || (c->rx.state == PRX_ON && c->rx.want))
@@ -367,7 +379,7 @@ static ssize_t rx_step_bound(struct conn *c, struct io *io)
 	}
 	if (c->rx.eof)
 		return 0;
-	if (c->rx.drop > 0 || c->rx.state == PRX_READY)
+	if (c->rx.drop > 0 || c->rx.state == PRX_READY || unlikely(ld_rlx(&c->lowat) && rx_below(c, io)))
 		return -EAGAIN;
 	return rx_bound_end(c, io, rx_bound(c, io));
 }
@@ -721,13 +733,19 @@ static bool rx_over(const struct rx_call *t)
 static bool rx_sleep(struct rx_call *t)
 {
 	struct pollfd p = { t->kfd, POLLIN, 0 };
+	uint64_t until = t->deadline_ns;
+
+	if (unlikely(ld_rlx(&t->c->lowat)))	/* the kernel would not tell of less */
+		until = MIN(until, clock_ns() + NAP_US * NS_PER_US);
 	struct rx_wait rw = {
 		.w = { .ready = rx_wait_ready, .gone = rx_wait_gone, .kfds = &p,
-		       .nkfds = t->kernel ? 1 : 0, .deadline_ns = t->deadline_ns },
+		       .nkfds = t->kernel ? 1 : 0, .deadline_ns = until },
 		.call = t,
 	};
 
 	t->n = wait_run(&rw.w);
+	if (t->n == -ETIMEDOUT && until != t->deadline_ns && t->held)
+		return false;
 	if (!t->held && t->io->done)		/* a handler ran */
 		return true;
 	if (t->n && !t->io->total) {	/* for no bytes the kernel sleeps once, whatever ends it */
@@ -764,7 +782,7 @@ static bool rx_peeks_on(const struct rx_call *t, struct conn *c)
  */
 static bool rx_peek_on(struct rx_call *t, struct conn *c)
 {
-	uint64_t soon = clock_ns() + PEEK_NAP_US * NS_PER_US, until = MIN(soon, t->deadline_ns);
+	uint64_t soon = clock_ns() + NAP_US * NS_PER_US, until = MIN(soon, t->deadline_ns);
 	struct wait w = { .ready = wait_never, .deadline_ns = until, .no_spin = true };
 
 	conn_get(c);
