@@ -68,6 +68,13 @@ bool conn_is_back(const struct conn *c, uint32_t bits)
 	return !conn_rx_on_ring(c) && !c->rx.drop && !c->rx.have && arrived(c);
 }
 
+bool conn_end_to_come(const struct conn *c)
+{
+	int state = c->rx.eof && c->rx.state == PRX_RAW ? conn_kernel_state(c) : TCP_CLOSE;
+
+	return state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2;
+}
+
 void conn_abort(int fd)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };

@@ -12,4 +12,10 @@ bool conn_is_back(const struct conn *c, uint32_t bits);
 /* Nobody is to go on with this connection: reset it, for all.  A lock held. */
 void conn_abort(int fd);
 
+/*
+ * The end that the link has told, and the program has seen, follows RESUME on the
+ * kernel socket: others will look for it there.  A lock of c held.
+ */
+bool conn_end_to_come(const struct conn *c);
+
 #endif

@@ -47,7 +47,7 @@
 #define LAST_S	20		/* T_last */
 #define HASTE_MS 2000		/* ... when there is haste */
 #define STUCK_S	600		/* the kernel takes no more: the peer's does not read */
-#define QUIET_MS 100		/* how long QUIET is worth waiting for */
+#define QUIET_MS 100		/* how long QUIET, or the kernel's FIN, is worth waiting for */
 #define CROWD	128		/* dups beyond that are too many */
 #define LINGER_MIN_NS (50 * NS_PER_US)
 #define LINGER_MAX_NS (4 * NS_PER_MS)
@@ -266,8 +266,9 @@ static bool end_left(struct conn *c)
 	if (c->rx_inside == 0)
 		rx_pull(c);
 	lock_take(&c->txl);
-	bool back = conn_is_back(c, CONN_BOTH);
-	bool late = is_late(c, clock_ns() - c->close_begun_ns);
+	uint64_t age = clock_ns() - c->close_begun_ns;
+	bool back = conn_is_back(c, CONN_BOTH) && (age >= QUIET_MS * NS_PER_MS || !conn_end_to_come(c));
+	bool late = is_late(c, age);
 
 	if (!back && late)
 		conn_abort(c->fd);

@@ -22,7 +22,7 @@
 #include "sock/kin.h"
 
 #define ANSWER_MS	8000	/* the owner's patience, longer than the death of a link takes */
-#define FULL_MS		100	/* how long room in the kernel's buffer is waited for */
+#define FULL_MS		100	/* how long room in the kernel's buffer, or an end, is waited for */
 #define LOOK_MS		1
 #define REQUESTS	64
 
@@ -96,7 +96,7 @@ static void settle(struct conn *c)
 }
 
 /* *error: as in struct kin_reply; on TCP it would be in the socket, for the first to ask. */
-static enum kin_answer given(struct request *a, int *error)
+static enum kin_answer given(struct request *a, bool patient, int *error)
 {
 	struct conn *c = a->c;
 	enum kin_answer yes = KIN_YES;
@@ -105,7 +105,7 @@ static enum kin_answer given(struct request *a, int *error)
 	if (ld_rlx(&c->gen) == a->gen && c->fd >= 0) {
 		bool may = !c->closing || c->end_kin;
 
-		if (!may || !conn_is_back(c, a->bits & CONN_RX))
+		if (!may || !conn_is_back(c, a->bits & CONN_RX) || (patient && conn_end_to_come(c)))
 			yes = KIN_NO;
 		else if (!conn_is_back(c, a->bits))
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
@@ -122,7 +122,7 @@ static enum kin_answer given(struct request *a, int *error)
 static bool request_look(struct request *a, uint64_t now)
 {
 	int error = 0;
-	enum kin_answer yes = given(a, &error);
+	enum kin_answer yes = given(a, now < a->full_ns, &error);
 
 	if ((yes == KIN_NO && now < a->deadline_ns) || (yes == KIN_FULL && now < a->full_ns))
 		return false;
