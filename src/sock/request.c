@@ -111,7 +111,7 @@ static enum kin_answer given(struct request *a, bool patient, int *error)
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
 		if (yes != KIN_NO) {
 			settle(c);
-			*error = owed_take(&c->owed);
+			*error = owed_error(&c->owed);	/* told by either: rather twice than not at all */
 		}
 	}
 	conn_unlock_both(c);

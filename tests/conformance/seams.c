@@ -920,7 +920,7 @@ static void shut_both_and_child(struct role *r)
 	conn_close(r);
 }
 
-/* A reset that came before the fork is the child's, if it asks first. */
+/* A reset that came before the fork is there for the child, and for the parent if nobody was told. */
 static void reset_before_fork(struct role *r)
 {
 	char byte;
@@ -950,7 +950,29 @@ static void reset_before_fork(struct role *r)
 		}
 		MUST(r, waitpid(pid, &status, 0));
 		TRY(r, 0, status);
-		TRY(r, 0, recv(r->c, &byte, 1, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+static void reset_left_by_child(struct role *r)
+{
+	reset_come(r);
+	CLIENT(r) {
+		char buf[16];
+		int status = 0;
+
+		event_settled(r->c, 0, POLLHUP);
+		TRY(r, 6, recv(r->c, buf, sizeof(buf), 0));
+		pid_t pid = (pid_t)MUST(r, fork());
+
+		if (pid == 0) {
+			struct pollfd p = { .fd = r->c };
+
+			_exit(poll(&p, 1, 0) == 1 && p.revents == (POLLERR | POLLHUP) ? 0 : 1);
+		}
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, 0, status);
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
 		TRY(r, 0, close(r->c));
 	}
 }
@@ -993,5 +1015,6 @@ const struct conf_case seams_cases[] = {
 #endif
 	{ "seam-shut-both-and-child", shut_both_and_child, PROCESS },
 	{ "seam-reset-before-fork", reset_before_fork, PROCESS },
+	{ "seam-reset-left-by-child", reset_left_by_child, PROCESS },
 	{ NULL, NULL, 0 }
 };
