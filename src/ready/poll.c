@@ -319,22 +319,6 @@ static bool told_short(const struct pollfd *fds, nfds_t n)
 }
 
 /*
- * A wait that is over, for another descriptor perhaps, tells what there is: that
- * of conns between two ways, too.
- */
-static bool any_unsettled(const struct pollfd *fds, nfds_t n)
-{
-	bool any = false;
-
-	for (nfds_t i = 0; i < n && !any; i++) {
-		const struct conn *c = fds[i].fd >= 0 && fds[i].events & IN_BITS ? fdtab_conn(fds[i].fd) : NULL;
-
-		any = c && unsettled(c, false);
-	}
-	return any;
-}
-
-/*
  * The kernel tells of an end where the ring has a part in the conn: what TCP
  * would say depends on what was left in the ring.  Return: true if it moved.
  */

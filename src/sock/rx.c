@@ -256,6 +256,15 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 	return rx_cold_over(c, io, n, alone && c->rx_inside == 0);
 }
 
+/* The kernel has all that it will ever have.  rxl held. */
+static bool kernel_over(const struct conn *c)
+{
+	struct pollfd p = { c->fd, POLLRDHUP, 0 };
+	struct timespec zero = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &zero, NULL) > 0;
+}
+
 /*
  * Behind `seen` bytes, which are all that the kernel has, its end is known: 0, ECONNRESET,
  * or -EAGAIN it is not.
@@ -600,7 +609,7 @@ static bool rx_seam(const struct conn *c, size_t seen)
  * the kernel to the ring or back.  On TCP it would have had what follows too,
  * which is there, or will be in a moment.  One that only looks cannot go on in
  * the ring: what is there then has to come by the kernel, unless its sender is
- * gone (rx_peek_behind()).  rxl held.
+ * gone (rx_peek_rest()).  rxl held.
  */
 static bool rx_at_seam(const struct rx_call *t, const struct conn *c)
 {
