@@ -133,6 +133,12 @@ void poll_show(struct role *r, const char *label, short want, short got);
 void epoll_show(struct role *r, const char *label, unsigned int want, unsigned int got);
 long long now_ms(void);
 
+/* role.c: epoll sets */
+int set_new(struct role *r);
+int set_ctl(int ep, int op, int fd, unsigned int events, uint64_t tag);
+void set_expect(struct role *r, int ep, unsigned int want, uint64_t tag);	/* one event, within 5 s */
+void set_quiet(struct role *r, int ep);						/* none, in 30 ms */
+
 /* bulk.c: pattern streams */
 enum { SEED_CLIENT = 1, SEED_SERVER = 2 };	/* by writer */
 void bulk_write(struct role *r, int fd, size_t total, uint64_t seed);

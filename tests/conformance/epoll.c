@@ -7,35 +7,6 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
-static int set_new(struct role *r)
-{
-	return (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
-}
-
-static int set_ctl(int ep, int op, int fd, unsigned int events, uint64_t tag)
-{
-	struct epoll_event ev = { .events = events, .data.u64 = tag };
-
-	return epoll_ctl(ep, op, fd, &ev);
-}
-
-/* The one event that must be there within 5 s; its mask, checks the tag. */
-static void set_expect(struct role *r, int ep, unsigned int want, uint64_t tag)
-{
-	struct epoll_event ev[8] = { { 0 } };
-
-	TRY(r, 1, epoll_wait(ep, ev, 8, 5000));
-	epoll_show(r, "event", want, ev[0].events);
-	CHECK(r, ev[0].data.u64 == tag);
-}
-
-static void set_quiet(struct role *r, int ep)
-{
-	struct epoll_event ev;
-
-	TRY(r, 0, epoll_wait(ep, &ev, 1, 30));
-}
-
 static void level(struct role *r)
 {
 	char buf[8];
