@@ -513,6 +513,37 @@ static bool timeout_sane(const struct timespec *timeout)
 			    timeout->tv_nsec < (long)NS_PER_S);
 }
 
+/*
+ * What is there now.  Rings come first, for they cost no system call; where they
+ * take all the room that the caller has, the kernel's descriptors come first the
+ * next time.  Return: events, or -errno.
+ */
+static int gather(struct eset *s, int ep, struct epoll_event *ev, int max, bool ask,
+		  bool sleeps)
+{
+	bool first = ld_rlx(&s->kturn);
+	int k = first ? ask_kernel(s, ep, ev, max) : 0, n;
+
+	if (first)
+		st_rlx(&s->kturn, false);
+	if (k < 0)
+		return k;
+	n = k < max && ld_rlx(&s->nready) ? collect(s, ev + k, max - k, sleeps) : 0;
+	if (k)
+		return merge(ev, k, n);
+	uint64_t interval = ld_rlx(&s->kinterval);
+	bool due = clock_ticks() - ld_rlx(&s->kchecked) >= interval;
+
+	if (n == max && (due || interval <= KCHECK_MIN_US * clock_ticks_per_us))
+		st_rlx(&s->kturn, true);
+	if (n == max || first || !(due || (ask && !n)))
+		return n;
+	k = ask_kernel(s, ep, ev + n, max - n);
+	if (k < 0 && !n)
+		return k;
+	return k > 0 ? merge(ev, n, k) : n;
+}
+
 static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, uint64_t deadline,
 		     const sigset_t *mask)
 {
@@ -523,17 +554,10 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 			engine_poll_all();	/* what another thread has in hand was there before */
 		else
 			engine_poll();
-		int n = ld_rlx(&s->nready) ? collect(s, ev, max, deadline != 0) : 0;
-		bool due = clock_ticks() - ld_rlx(&s->kchecked) >= ld_rlx(&s->kinterval);
+		int n = gather(s, ep, ev, max, ask, deadline != 0);
 
-		if (n < max && (due || (ask && !n))) {
-			int k = ask_kernel(s, ep, ev + n, max - n);
-
-			if (k < 0 && !n)
-				return k;
-			if (k > 0)
-				n = merge(ev, n, k);
-		}
+		if (n < 0)
+			return n;
 		if (unlikely(ld_rlx(&s->missed)) && !n)
 			n = eset_missed(s, ev, max);
 		if (n > 0 || deadline == 0)

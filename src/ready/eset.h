@@ -62,6 +62,7 @@ struct eset {
 	bool kicked;		/* the momentary entry is in */
 	uint64_t kchecked;	/* ticks of the last look at the kernel */
 	uint64_t kinterval;	/* ticks between looks while the ring is busy */
+	bool kturn;		/* rings have had all the room last time */
 };
 
 extern struct lock ready_lock;

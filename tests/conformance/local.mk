@@ -28,6 +28,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/seams.c \
 	tests/conformance/select.c \
 	tests/conformance/sendfile.c \
+	tests/conformance/sets.c \
 	tests/conformance/shared.c \
 	tests/conformance/signals.c \
 	tests/conformance/stdio.c \
