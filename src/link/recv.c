@@ -38,7 +38,7 @@ void link_user_room(struct link *l)
 
 int link_post_recvs(struct link *l, uint32_t n)
 {
-	struct ibv_recv_wr wr[64], *bad;
+	struct ibv_recv_wr wr[16], *bad;
 	int err = 0;
 
 	while (n && !err) {

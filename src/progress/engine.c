@@ -179,9 +179,13 @@ static int take(const struct engine_dev *d, struct ibv_wc *wc, int most)
 	return n;
 }
 
+/*
+ * poll_lock held; the array is the lock's: threads of programs, and their signal
+ * handlers, may have small stacks.
+ */
 static int poll_dev(const struct engine_dev *d)
 {
-	struct ibv_wc wc[BATCH];
+	static struct ibv_wc wc[BATCH];
 	int total = 0, n;
 
 	do {

@@ -638,8 +638,8 @@ bool rx_pull(struct conn *c)
 {
 	bool moved = false;
 
-	for (int i = 0; i < 64; i++) {
-		uint8_t buf[PREC_SIZE * 64];
+	for (int i = 0; i < 256; i++) {
+		uint8_t buf[PREC_SIZE * 16];	/* the stack may be a small one */
 		bool on = conn_rx_on_ring(c);
 
 		if (c->rx.state == PRX_ENDED || (!on && c->rx.drop == 0))
@@ -808,9 +808,9 @@ static uint64_t quiet_left(const struct prx *rx)
 
 void rx_swallow(struct conn *c)
 {
-	uint8_t buf[16384];
+	uint8_t buf[4096];
 
-	for (int i = 0; i < 256 && c->rx.state != PRX_ENDED; i++) {
+	for (int i = 0; i < 1024 && c->rx.state != PRX_ENDED; i++) {
 		if (c->rx.state == PRX_READY && c->rx.have == 0) {
 			enum look l = pull_first(c);
 

@@ -11,9 +11,11 @@
 #define _GNU_SOURCE
 #include <sys/sendfile.h>
 
+#include "base/atomic.h"
 #include "base/counters.h"
 #include "base/section.h"
 #include "base/sys.h"
+#include "base/util.h"
 #include "sock/bind.h"
 #include "sock/calls.h"
 #include "sock/fdtab.h"
@@ -22,7 +24,8 @@
 #include "sock/kin.h"
 #include "sock/sock.h"
 
-#define BUFFER	65536
+#define BUFFER		65536
+#define SMALL_BUFFER	2048
 
 /* Where the file is read next. */
 static off_t position(int in, const off_t *off)
@@ -62,18 +65,47 @@ static ssize_t by_kernel(struct conn *c, int out, int in, off_t *off, size_t n)
 	return r;
 }
 
-/* Return: bytes or -errno; -ESPIPE: the file has no position. */
-static ssize_t by_buffer(int out, int in, off_t *off, size_t n)
+/*
+ * A thread's stack may be too small for a good buffer.  One that is not given
+ * back, because its thread has left by a jump or in a fork, stays taken.
+ */
+static struct {
+	uint32_t taken;
+	char bytes[BUFFER];
+} buffers[8];
+
+static ssize_t filled_send(int out, int in, off_t at, char *buf, size_t n)
 {
-	char buf[BUFFER];
+	ssize_t got = sys4(SYS_pread64, in, buf, n, at);
+
+	return got <= 0 ? got : sock_send(out, buf, (size_t)got, 0);
+}
+
+static ssize_t filled_send_small(int out, int in, off_t at, size_t n)
+{
+	char buf[SMALL_BUFFER];
+
+	return filled_send(out, in, at, buf, MIN(n, sizeof(buf)));
+}
+
+/* Return: bytes or -errno; -ESPIPE: the file has no position. */
+static ssize_t by_buffer(int out, int in, off_t *off, size_t *want)
+{
 	off_t at = position(in, off);
+	ssize_t put;
+	size_t i = 0;
 
 	if (at < 0)
 		return off ? -EINVAL : at;
-	ssize_t got = sys4(SYS_pread64, in, buf, MIN(n, sizeof(buf)), at);
-	if (got <= 0)
-		return got;
-	ssize_t put = sock_send(out, buf, (size_t)got, 0);
+	while (i < ARRAY_SIZE(buffers) && (ld_rlx(&buffers[i].taken) || xchg_acqrel(&buffers[i].taken, 1)))
+		i++;
+	*want = MIN(*want, (size_t)(i < ARRAY_SIZE(buffers) ? BUFFER : SMALL_BUFFER));
+	if (i < ARRAY_SIZE(buffers)) {
+		put = filled_send(out, in, at, buffers[i].bytes, *want);
+		st_rel(&buffers[i].taken, 0);	/* pairs with the exchange above */
+	} else {
+		put = filled_send_small(out, in, at, *want);
+	}
 	if (put <= 0)
 		return put;
 	if (off)
@@ -94,8 +126,7 @@ static ssize_t piece(int out, int in, off_t *off, size_t *want)
 
 	if (c && (lost || owed_error(&c->owed))) {	/* sock_send() knows how to wait, and the error */
 		lock_drop(&c->txl);
-		*want = MIN(*want, (size_t)BUFFER);
-		return by_buffer(out, in, off, *want);
+		return by_buffer(out, in, off, want);
 	}
 	if (!c || !c->established) {
 		if (c)
@@ -109,8 +140,7 @@ static ssize_t piece(int out, int in, off_t *off, size_t *want)
 		return by_kernel(c, out, in, off, *want);
 	}
 	lock_drop(&c->txl);
-	*want = MIN(*want, (size_t)BUFFER);
-	return by_buffer(out, in, off, *want);
+	return by_buffer(out, in, off, want);
 }
 
 ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)

@@ -31,6 +31,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/sets.c \
 	tests/conformance/shared.c \
 	tests/conformance/signals.c \
+	tests/conformance/stacks.c \
 	tests/conformance/stdio.c \
 	tests/conformance/stream.c \
 	tests/conformance/threads.c \
