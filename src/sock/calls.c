@@ -33,6 +33,7 @@
 #include "sock/fdtab.h"
 #include "sock/heir.h"
 #include "sock/hurry.h"
+#include "sock/info.h"
 #include "sock/io.h"
 #include "sock/kin.h"
 #include "sock/process.h"
@@ -492,11 +493,8 @@ static bool lowat_above_one(const void *val, socklen_t len)
 	return n > 1 || n < 0;		/* a negative one is as large as can be */
 }
 
-static void note_socket_option(int fd, struct conn *c, int name, const void *val, socklen_t len)
+static void note_socket_option(struct conn *c, int name, const void *val, socklen_t len)
 {
-	int on = 0;
-
-	memcpy(&on, val, MIN((size_t)len, sizeof(on)));
 	switch (name) {
 	case SO_RCVTIMEO:
 		st_rlx(&c->rcvtimeo_ns, timeval_ns(val, len));
@@ -510,41 +508,50 @@ static void note_socket_option(int fd, struct conn *c, int name, const void *val
 	case SO_RCVLOWAT:
 		st_rlx(&c->lowat, lowat_above_one(val, len));
 		break;
-	case SO_OOBINLINE:
-	case SO_TIMESTAMP_OLD:		/* ancillary data with what is read */
-	case SO_TIMESTAMPNS_OLD:
-	case SO_TIMESTAMPING_OLD:
-	case SO_TIMESTAMP_NEW:
-	case SO_TIMESTAMPNS_NEW:
-	case SO_TIMESTAMPING_NEW:
-		if (on)
-			kernel_only(fd, true, true, REASON_OPTION);
-		break;
-	case SO_PEEK_OFF:
-		if (on >= 0)
-			kernel_only(fd, true, true, REASON_OPTION);
-		break;
-	case SO_ATTACH_FILTER:		/* they see, or drop, what passes */
-	case SO_ATTACH_BPF:
-		kernel_only(fd, true, true, REASON_OPTION);
-		break;
 	default:
 		break;
 	}
 }
 
-/* Other protocols over TCP, signatures, ancillary data. */
-static bool tcp_option_odd(int name, int on)
+/* Ancillary data, marks and positions, filters, signatures. */
+static bool option_odd(int level, int name, const void *val, socklen_t len)
 {
-	return name == TCP_ULP || name == TCP_REPAIR || name == TCP_MD5SIG ||
-	       name == TCP_MD5SIG_EXT || (name == TCP_INQ && on);
+	int on = 0;
+
+	if (!io_bad_address(val))
+		memcpy(&on, val, MIN((size_t)len, sizeof(on)));
+	if (level == IPPROTO_TCP)
+		return name == TCP_REPAIR || name == TCP_MD5SIG || name == TCP_MD5SIG_EXT ||
+		       (name == TCP_INQ && on);
+	if (level != SOL_SOCKET)
+		return false;
+	switch (name) {
+	case SO_RCVLOWAT:
+		return lowat_above_one(val, len);
+	case SO_OOBINLINE:
+	case SO_TIMESTAMP_OLD:
+	case SO_TIMESTAMPNS_OLD:
+	case SO_TIMESTAMPING_OLD:
+	case SO_TIMESTAMP_NEW:
+	case SO_TIMESTAMPNS_NEW:
+	case SO_TIMESTAMPING_NEW:
+		return on;
+	case SO_PEEK_OFF:
+		return on >= 0;
+	case SO_ATTACH_FILTER:		/* they see, or drop, what passes */
+	case SO_ATTACH_BPF:
+		return true;
+	default:
+		return false;
+	}
 }
 
 int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	kin_first(fd, CONN_BOTH);
-	if (level == SOL_SOCKET && name == SO_RCVLOWAT && fdtab_conn(fd) && lowat_above_one(val, len))
-		kernel_only(fd, true, true, REASON_OPTION);	/* first: the kernel would not tell of a record */
+	/* first: with the option the kernel would drop, hold back or miscount what the way back wants */
+	if (fdtab_conn(fd) && option_odd(level, name, val, len))
+		kernel_only(fd, true, true, REASON_OPTION);
 	int r = result(section_away(real.setsockopt(fd, level, name, val, len)));
 	struct conn *c = fdtab_conn(fd);
 	int on = 0;
@@ -553,7 +560,7 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 		return r;
 	heir_changed(fd);
 	if (level == SOL_SOCKET) {
-		note_socket_option(fd, c, name, val, len);
+		note_socket_option(c, name, val, len);
 		if (name == SO_LINGER)
 			conn_far_linger_again(c);
 	} else if (level == IPPROTO_TCP) {
@@ -564,33 +571,10 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 			st_rlx(&c->cork, on != 0);
 		else if (name == TCP_INQ)
 			st_rlx(&c->inq, on != 0);
-		if (tcp_option_odd(name, on))
+		else if (name == TCP_ULP)	/* most of the time it is not to be had */
 			kernel_only(fd, true, true, REASON_OPTION);
 	}
 	return r;
-}
-
-/*
- * The state that TCP would be in: the ring tells of an end before the kernel
- * does, and what the peer's ring holds is as good as acked.
- */
-static uint8_t state_now(const struct conn *c, uint8_t state)
-{
-	bool in = ld_rlx(&c->rx.eof) ||
-		  (ld_rlx(&c->rx.state) == PRX_ON && ld_rlx(&c->rx.finP) != PROTO_NO_FIN);
-	bool out = ld_rlx(&c->tx_shut);
-
-	switch (state) {
-	case TCP_ESTABLISHED:
-		return in && out ? TCP_CLOSE : in ? TCP_CLOSE_WAIT : out ? TCP_FIN_WAIT2 : state;
-	case TCP_FIN_WAIT1:
-	case TCP_FIN_WAIT2:
-		return in ? TCP_CLOSE : state;
-	case TCP_CLOSE_WAIT:
-		return out ? TCP_LAST_ACK : state;
-	default:
-		return state;
-	}
 }
 
 int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
@@ -614,7 +598,7 @@ int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	    *len == sizeof(struct linger))
 		*(struct linger *)val = conn_far_linger_shown(c);
 	if (level == IPPROTO_TCP && name == TCP_INFO && c && r == 0 && *len && ld_rlx(&c->ever_bound))
-		*(uint8_t *)val = state_now(c, *(const uint8_t *)val);
+		info_true(fd, c, val, *len);
 	if (level == SOL_SOCKET && name == SO_ERROR && c && r == 0 && *len == sizeof(int) &&
 	    *(int *)val && !owed_by_kernel(&c->owed) && *(int *)val == ECONNRESET)
 		*(int *)val = 0;

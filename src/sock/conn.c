@@ -397,6 +397,7 @@ void conn_fork_child(void)
 		list_init(&c->waiting);
 		c->timer.node.next = NULL;
 		ptx_init(&c->tx, c->tx.kc);
+		c->tx_given = c->tx.kc;
 		prx_init(&c->rx, c->rx.pos);
 		/* as before the ring: every read and write is the kernel's own */
 		c->ever_bound = c->ever_ring = false;

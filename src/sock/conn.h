@@ -94,6 +94,7 @@ struct conn {
 	bool tx_stuck;			/* PUMP or a record waits for kernel room */
 	bool tx_shut;			/* the application has shut down this direction */
 	bool tx_fin_out;		/* the kernel's FIN is out */
+	uint64_t tx_given;		/* stream bytes that the program has had taken */
 	uint64_t tx_progress_ns;	/* when the reader last made progress, while full */
 	uint64_t tx_looked_ns;		/* ... and when that was last looked at; the background thread's */
 	uint64_t tx_retry_bytes;	/* no attach before kc reaches this */

@@ -36,6 +36,8 @@ libcore_la_SOURCES += \
 	src/sock/hurry.h \
 	src/sock/inbox.c \
 	src/sock/inbox.h \
+	src/sock/info.c \
+	src/sock/info.h \
 	src/sock/io.c \
 	src/sock/io.h \
 	src/sock/kin.c \

@@ -87,6 +87,7 @@ static void account_kernel(struct conn *c, const struct io *io, size_t skip, siz
 		prefix_fini(&c->tx_prefix, &conn_prefix_pool);	/* order unknown */
 	}
 	ptx_kernel_wrote(&c->tx, n);
+	c->tx_given += n;
 	count(CNT_tcp_tx_bytes, n);
 	count(CNT_tcp_tx_msgs, 1);
 }
@@ -190,6 +191,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 				prefix_fini(&c->tx_prefix, &conn_prefix_pool);
 		}
 		ptx_kernel_wrote(&c->tx, n);
+		c->tx_given += n;
 		count(CNT_tcp_tx_bytes, n);
 		count(CNT_tcp_tx_msgs, 1);
 		tx_counted(c);
@@ -236,6 +238,7 @@ static size_t tx_put(struct conn *c, struct io *io)
 		return 0;
 	window_put(c, io, n);
 	uint32_t acts = ptx_put(&c->tx, n);
+	c->tx_given += n;
 	tx_publish(c);
 	if (unlikely(acts))
 		tx_act(c, acts);
@@ -837,6 +840,7 @@ static ssize_t tx_plain(struct conn *c, int fd, enum call_id call, const struct 
 	if (likely(lives && alone && n == (ssize_t)v->iov_len)) {
 		prefix_add(&c->tx_prefix, &conn_prefix_pool, v->iov_base, (size_t)n, c->tx.kc);
 		ptx_kernel_wrote(&c->tx, (uint64_t)n);
+		c->tx_given += (uint64_t)n;
 		count(CNT_tcp_tx_bytes, (uint64_t)n);
 		count(CNT_tcp_tx_msgs, 1);
 		tx_counted(c);

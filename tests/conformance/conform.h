@@ -155,7 +155,7 @@ extern const struct conf_case bulk_cases[], closing_cases[], connect_cases[], du
 	kin_cases[], leave_cases[], nonblock_cases[], options_cases[], raw_cases[], readiness_cases[],
 	sandbox_cases[], seams_cases[], select_cases[], shared_cases[],
 	sendfile_cases[], signals_cases[], stdio_cases[], stream_cases[], threads_cases[],
-	urgent_cases[], uring_cases[], sets_cases[], stacks_cases[];
+	urgent_cases[], uring_cases[], sets_cases[], stacks_cases[], settings_cases[];
 
 /* play.c: the inner side of the harness */
 enum { FD_STEP = 200, FD_TRANSCRIPT = 202 };	/* +1 for the second role */

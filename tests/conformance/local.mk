@@ -29,6 +29,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/select.c \
 	tests/conformance/sendfile.c \
 	tests/conformance/sets.c \
+	tests/conformance/settings.c \
 	tests/conformance/shared.c \
 	tests/conformance/signals.c \
 	tests/conformance/stacks.c \

@@ -43,6 +43,7 @@ static const struct conf_case *const tables[] = {
 	connect_cases, errors_cases, raw_cases, sandbox_cases, seams_cases, shared_cases, uring_cases,
 	sets_cases,
 	stacks_cases,
+	settings_cases,
 };
 
 static const struct conf_case *case_find(const char *name)
