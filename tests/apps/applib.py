@@ -18,6 +18,7 @@ import time
 
 CASES = []
 MODES = ("plain", "both", "server", "client")
+OUR_FAULT = {"counts", "internal", "fault"}
 ONE_SIDED_REASONS = {"peer-unproven", "not-warm", "closed-first"}
 PYTHON = "/usr/bin/python3"
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
@@ -36,8 +37,8 @@ def check(condition, text):
 
 def case(needs=(), rings=True, modes=MODES, chained=False, noise=None):
     """Register a case.  needs: programs; rings: with both ends under sidestep
-    nearly all bytes must go over rings, or this percentage of them; modes: those
-    in which it means something; chained: servers talk to each other, over rings
+    nearly all bytes must go over rings, or this percentage of them, or (False)
+    whatever comes, or (None) none at all; modes: those in which it means something; chained: servers talk to each other, over rings
     too; noise: lines on stderr that are there or not by chance."""
     def register(function):
         function.needs, function.rings, function.modes = needs, rings, modes
@@ -283,19 +284,34 @@ def total(lines, *names):
     return sum(line[n] for line in lines for n in names)
 
 
+def check_accounts(lines):
+    """Every connection of every process was on a ring, or says why not."""
+    for line in lines:
+        rings = total([line], "conns_ring_soft", "conns_ring_verbs")
+        check(line["conns_total"] == rings + line["conns_tcp"] and
+              sum(line["reasons"].values()) >= line["conns_tcp"],
+              "%s: %d connections, %d on rings, %d on tcp; %s" %
+              (line["program"], line["conns_total"], rings, line["conns_tcp"], line["reasons"]))
+        for name in OUR_FAULT:
+            check(name not in line["reasons"], "%s: %s" % (line["program"], line["reasons"]))
+
+
 def check_counters(run, function):
     """What the counters must say after a run that went well."""
     lines = run.stats()
     check(lines, "no process wrote its counters")
+    check_accounts(lines)
     ring = total(lines, "ring_tx_bytes", "ring_rx_bytes")
     tcp = total(lines, "tcp_tx_bytes", "tcp_rx_bytes")
     reasons = {}
     for line in lines:
         for name, n in line["reasons"].items():
             reasons[name] = reasons.get(name, 0) + n
-    if run.mode == "both":
+    if run.mode == "both" and function.rings is not None:
         share = 100 * ring / (ring + tcp) if ring + tcp else 0
         note = "%.2f %% of %.1f MB on rings" % (share, (ring + tcp) / 1e6)
+        if share < 99:
+            note += ", " + str(reasons)
         wanted = run.options.share if function.rings is True else function.rings
         check(share >= wanted,
               "only %s; %s" % (note, reasons))
@@ -304,5 +320,5 @@ def check_counters(run, function):
         return "%.1f MB on rings, %.1f MB on tcp" % (ring / 1e6, tcp / 1e6)
     check(ring == 0, "%d bytes on rings with one end only" % ring)
     strange = set(reasons) - ONE_SIDED_REASONS
-    check(not function.rings or not strange, "reasons %s" % reasons)
+    check(function.rings is False or not strange, "reasons %s" % reasons)
     return "%.1f MB on tcp, %s" % (tcp / 1e6, reasons)
