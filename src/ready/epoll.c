@@ -498,6 +498,7 @@ struct epoll_waiter {
 	struct wait w;
 	struct eset *s;
 	bool missed;		/* the sleep is short already */
+	bool *stays;
 };
 
 static bool epoll_ready(struct wait *w)
@@ -544,12 +545,25 @@ static int gather(struct eset *s, int ep, struct epoll_event *ev, int max, bool 
 	return k > 0 ? merge(ev, n, k) : n;
 }
 
-static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, uint64_t deadline,
-		     const sigset_t *mask)
+/* A handler is about to run, or the thread ends: the call may not come back. */
+static void epoll_gone(struct wait *w)
+{
+	struct epoll_waiter *ew = container_of(w, struct epoll_waiter, w);
+
+	if (*ew->stays)
+		eset_left(ew->s);
+	*ew->stays = false;
+}
+
+/* *stays: the set is held for us, and has the number s->fd if not ep. */
+static int wait_held(struct eset *s, int ep, struct epoll_event *ev, int max, uint64_t deadline,
+		     const sigset_t *mask, bool *stays)
 {
 	bool ask = deadline == 0;
 
 	for (;;) {
+		if (*stays)
+			ep = ld_rlx(&s->fd);
 		if (deadline == 0)
 			engine_poll_all();	/* what another thread has in hand was there before */
 		else
@@ -562,15 +576,18 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 			n = eset_missed(s, ev, max);
 		if (n > 0 || deadline == 0)
 			return n;
+		if (!*stays && !(*stays = eset_stays(s, ep)))
+			return -EBADF;
 		uint64_t until = deadline;
 		if (unlikely(ld_rlx(&s->missed)))
 			until = MIN(until, clock_ns() + MISSED_MS * NS_PER_MS);
 		struct pollfd p = { ep, POLLIN, 0 };
 		struct epoll_waiter ew = {
 			.w = { .ready = epoll_ready, .deadline_ns = until, .kfds = &p,
-			       .nkfds = 1, .mask = mask },
+			       .nkfds = 1, .mask = mask, .gone = epoll_gone },
 			.s = s,
 			.missed = ld_rlx(&s->missed) != 0,
+			.stays = stays,
 		};
 		int err = wait_run(&ew.w);
 		if (unlikely(err == -ETIMEDOUT && until != deadline && clock_ns() < deadline))
@@ -585,6 +602,17 @@ static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 			st_rlx(&s->kinterval, 0);
 		}
 	}
+}
+
+static int wait_ring(struct eset *s, int ep, struct epoll_event *ev, int max, uint64_t deadline,
+		     const sigset_t *mask)
+{
+	bool stays = false;
+	int n = wait_held(s, ep, ev, max, deadline, mask, &stays);
+
+	if (stays)
+		eset_left(s);
+	return n;
 }
 
 static int plain_call(enum call_id call, int ep, struct epoll_event *ev, int max,

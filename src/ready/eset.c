@@ -357,17 +357,46 @@ void eset_number_gone(int fd)
 	struct eset *s = fdtab_eset(fd);
 	if (s) {
 		fdtab_set(fd, NULL, FDTAB_EPOLL);
-		if (--s->nfds == 0) {
+		int mine = --s->nfds == 0 && s->asleep ? privfd_dup_surely(fd) : -1;
+
+		if (mine >= 0) {
+			st_rlx(&s->fd, mine);
+			s->ghost = true;
+		} else if (s->nfds == 0) {
 			set_over(s);
 		} else if (s->fd == fd) {
-			s->fd = -1;
-			for (int i = fdtab_next(0, FDTAB_MAX - 1); i >= 0 && s->fd < 0;
-			     i = fdtab_next(i + 1, FDTAB_MAX - 1))
-				if (fdtab_eset(i) == s)
-					s->fd = i;
+			int i = fdtab_next(0, FDTAB_MAX - 1);
+
+			while (i >= 0 && fdtab_eset(i) != s)
+				i = fdtab_next(i + 1, FDTAB_MAX - 1);
+			st_rlx(&s->fd, i);
 		}
 	}
 	lock_drop(&ready_lock);
+}
+
+bool eset_stays(struct eset *s, int ep)
+{
+	lock_take(&ready_lock);
+	bool same = fdtab_eset(ep) == s;
+	s->asleep += same;
+	lock_drop(&ready_lock);
+	return same;
+}
+
+void eset_left(struct eset *s)
+{
+	int mine = -1;
+
+	lock_take(&ready_lock);
+	if (--s->asleep == 0 && s->ghost) {
+		mine = s->fd;
+		s->ghost = false;
+		set_over(s);
+	}
+	lock_drop(&ready_lock);
+	if (mine >= 0)
+		privfd_close(mine);
 }
 
 void eset_duped(int oldfd, int newfd)

@@ -58,6 +58,8 @@ struct eset {
 	bool waited;
 	bool edgy;		/* had entries with EPOLLET or EPOLLONESHOT */
 	bool foreign;		/* others look into it: in another set, in poll */
+	uint32_t asleep;	/* threads that wait in our own wait, from their first sleep on */
+	bool ghost;		/* its last number is closed, and it lives for these; fd is ours */
 	bool kin;		/* it was here before a fork, and this is the child */
 	bool kicked;		/* the momentary entry is in */
 	uint64_t kchecked;	/* ticks of the last look at the kernel */
@@ -123,6 +125,14 @@ uint64_t conn_arrivals(struct conn *c);
 
 /* What a conn on the ring has to report: EPOLLIN, EPOLLOUT and so on. */
 uint32_t conn_ring_events(struct conn *c);
+
+/*
+ * A thread is about to sleep in our wait on the set of ep; return: false, it is not
+ * s any more.  Who sleeps goes on in the set when the number is closed, as in the
+ * kernel.  eset_left(): the call is over.  No lock held.
+ */
+bool eset_stays(struct eset *s, int ep);
+void eset_left(struct eset *s);
 
 /* A plain sleeper leaves: the momentary entry goes when it was the last. */
 void eset_plain_left(struct eset *s);

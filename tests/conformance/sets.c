@@ -180,6 +180,30 @@ static void del_under_waiter(struct role *r)
 	conn_close(r);
 }
 
+/* Who sleeps in a set goes on sleeping when its number is closed, and wakes by what is in it. */
+static void closed_under_waiter(struct role *r)
+{
+	struct waiter w;
+	int ep;
+
+	conn_open(r);
+	SERVER(r) {
+		ep = set_new(r);
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->s, EPOLLIN, 7));
+		waiter_start(r, &w, in_set, ep);
+		TRY(r, 0, close(ep));
+	}
+	meet(r);
+	CLIENT(r)
+		TRY(r, 1, send(r->c, "x", 1, 0));
+	SERVER(r) {
+		pthread_join(w.th, NULL);
+		TRY(r, 1, w.n);
+		TRY(r, 7, w.ev.data.u64);
+	}
+	conn_close(r);
+}
+
 /* poll() sleeps on for a connection whose last number another thread closes, and then finds no number. */
 static void closed_under_poll(struct role *r)
 {
@@ -433,6 +457,7 @@ const struct conf_case sets_cases[] = {
 	{ "sets-in-select-sleeps", in_select_sleeps, TOGETHER | WAIT_EPOLL },
 	{ "sets-nested-modes", nested_modes, WAIT_EPOLL },
 	{ "sets-del-under-waiter", del_under_waiter, WAIT_EPOLL },
+	{ "sets-closed-under-waiter", closed_under_waiter, WAIT_EPOLL },
 	{ "sets-closed-under-poll", closed_under_poll, WAIT_POLL },
 	{ "sets-number-again", number_again, WAIT_EPOLL | PROCESS },
 	{ "sets-fair", fair, WAIT_EPOLL },
