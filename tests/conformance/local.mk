@@ -52,7 +52,8 @@ tests_conformance_fdecho_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -I$(top_srcdir)
 # the rest needs the library and comes with make check-conformance.
 dist_check_SCRIPTS += tests/conformance/plain.sh
 TESTS += tests/conformance/plain.sh
-EXTRA_DIST += tests/conformance/README tests/conformance/run tests/lib/stats.py tests/lib/fdecho.py tests/lib/shutin.py
+EXTRA_DIST += tests/conformance/README tests/conformance/run tests/lib/stats.py tests/lib/fdecho.py tests/lib/shutin.py \
+	tests/lib/between.c tests/lib/deep.c
 
 CONFORMANCE_MODES = both server client thread same retreat far
 
