@@ -112,8 +112,10 @@ long hear(struct role *r);
 
 /* role.c: connections */
 void listener_open(struct role *r);
-struct sockaddr_in;
-void loopback_addr(struct sockaddr_in *sa, long port);
+int conf_family(void);				/* of sockets that connect: AF_INET, AF_INET6 */
+void loopback_addr(struct sockaddr_storage *sa, long port);	/* ... and their address */
+long addr_port(const struct sockaddr_storage *sa);
+bool addr_is_loopback(const struct sockaddr_storage *sa);
 void conn_open(struct role *r);			/* r->s, r->c; warmed for +ring */
 void conn_more(struct role *r, int *s, int *c);	/* a further one, cold */
 void conn_close(struct role *r);		/* meet(), then close both, checked */

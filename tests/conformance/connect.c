@@ -6,7 +6,7 @@
 
 static int stream_socket(struct role *r, int flags)
 {
-	return (int)MUST(r, socket(AF_INET, SOCK_STREAM | flags, 0));
+	return (int)MUST(r, socket(conf_family(), SOCK_STREAM | flags, 0));
 }
 
 static int so_error(int fd)
@@ -20,7 +20,7 @@ static int so_error(int fd)
 
 static void nonblocking(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	char buf[8];
 
 	listener_open(r);
@@ -42,7 +42,7 @@ static void nonblocking(struct role *r)
 	conn_close(r);
 }
 
-static void refused_addr(struct role *r, struct sockaddr_in *sa, int *holder)
+static void refused_addr(struct role *r, struct sockaddr_storage *sa, int *holder)
 {
 	socklen_t len = sizeof(*sa);
 
@@ -54,7 +54,7 @@ static void refused_addr(struct role *r, struct sockaddr_in *sa, int *holder)
 
 static void refused(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	int holder, fd;
 	long long start;
 
@@ -80,7 +80,7 @@ static void refused(struct role *r)
 /* A socket that was refused connects to the right place afterwards. */
 static void refused_then_right(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	char buf[8];
 	int holder;
 
@@ -103,7 +103,7 @@ static void refused_then_right(struct role *r)
 
 static void already_connected(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 
 	conn_open(r);
 	CLIENT(r) {
@@ -170,7 +170,7 @@ static void fifty_at_once(struct role *r)
 /* Request sent, and half closed, before the server accepts. */
 static void data_before_accept(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	char buf[16];
 
 	listener_open(r);
@@ -195,7 +195,7 @@ static void data_before_accept(struct role *r)
 /* The client connects and makes no call; all happens; then it looks. */
 static void progress_without_calls(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	char buf[16];
 
 	listener_open(r);
@@ -255,7 +255,7 @@ static void ipv6(struct role *r)
 /* A socket connected to itself is a legal, if odd, connection. */
 static void to_itself(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	char buf[8];
 	int fd;
@@ -277,7 +277,7 @@ static void to_itself(struct role *r)
 /* AF_UNSPEC takes the connection away; the socket can connect again. */
 static void disconnect(struct role *r)
 {
-	struct sockaddr_in sa = { .sin_family = AF_UNSPEC };
+	struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
 	char buf[8];
 
 	conn_open(r);
@@ -301,7 +301,7 @@ static void disconnect(struct role *r)
 /* The server leaves and comes back on the same port at once. */
 static void same_port_again(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	int on = 1, round;
 	char buf[8];
 
@@ -362,7 +362,7 @@ static void second_warm(struct role *r)
 
 static void accept_address(struct role *r)
 {
-	struct sockaddr_in sa, me;
+	struct sockaddr_storage sa, me;
 	socklen_t len = sizeof(sa);
 
 	listener_open(r);
@@ -371,15 +371,15 @@ static void accept_address(struct role *r)
 		r->c = stream_socket(r, 0);
 		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
 		TRY(r, 0, getsockname(r->c, (struct sockaddr *)&me, &len));
-		tell(r, ntohs(me.sin_port));
+		tell(r, addr_port(&me));
 	}
 	SERVER(r) {
-		long port = r->client ? ntohs(me.sin_port) : hear(r);
+		long port = r->client ? addr_port(&me) : hear(r);
 
 		memset(&sa, 0, sizeof(sa));
 		r->s = (int)MUST(r, accept(r->listener, (struct sockaddr *)&sa, &len));
-		CHECK(r, ntohs(sa.sin_port) == port && len == sizeof(sa));
-		CHECK(r, sa.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+		CHECK(r, addr_port(&sa) == port && len == (sa.ss_family == AF_INET ? 16 : 28));
+		CHECK(r, addr_is_loopback(&sa));
 	}
 	conn_close(r);
 }

@@ -191,10 +191,10 @@ static void lowest_number(struct role *r)
 		CHECK(r, s2 == r->s);
 		TRY(r, 0, close(s2));
 		TRY(r, 0, close(0));
-		zero = (int)TRY(r, 0, socket(AF_INET, SOCK_STREAM, 0));
+		zero = (int)TRY(r, 0, socket(conf_family(), SOCK_STREAM, 0));
 		TRY(r, 0, close(zero));
 		for (i = 0; i < 3; i++)
-			TRY(r, 0, close(socket(AF_INET, SOCK_STREAM, 0)));
+			TRY(r, 0, close(socket(conf_family(), SOCK_STREAM, 0)));
 	}
 }
 

@@ -690,13 +690,13 @@ static void added_before_connect(struct role *r)
 	CLIENT(r) {
 		struct sockaddr_storage sa = { 0 };
 
-		loopback_addr((struct sockaddr_in *)(void *)&sa, r->port);
+		loopback_addr(&sa, r->port);
 		ep = set_new(r);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM | SOCK_NONBLOCK, 0));
 		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLIN | EPOLLOUT | EPOLLET, 1));
 		TRY(r, 1, epoll_wait(ep, &ev, 1, 1000));
 		epoll_show(r, "fresh", EPOLLOUT | EPOLLHUP, ev.events);
-		connect(r->c, (struct sockaddr *)&sa, 16);
+		connect(r->c, (struct sockaddr *)&sa, sizeof(sa));
 		set_expect(r, ep, EPOLLOUT, 1);
 	}
 	SERVER(r)

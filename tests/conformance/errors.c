@@ -54,13 +54,13 @@ static void closed_number(struct role *r)
 
 static void not_connected(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	char buf[8];
 	int fd;
 
 	CLIENT(r) {
-		fd = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		fd = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		TRY(r, -ENOTCONN, recv(fd, buf, 8, 0));
 		TRY(r, -ENOTCONN, read(fd, buf, 8));
 		TRY(r, -EPIPE, send(fd, "x", 1, MSG_NOSIGNAL));

@@ -197,7 +197,7 @@ static void more_alone(struct role *r)
 
 static void recvfrom_address(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	char buf[16];
 
@@ -206,7 +206,7 @@ static void recvfrom_address(struct role *r)
 		memset(&sa, 0x5a, sizeof(sa));
 		SHOW(r, recvfrom(r->c, buf, 4, 0, (struct sockaddr *)&sa, &len));
 		SHOW(r, len);
-		SHOW(r, sa.sin_family);
+		SHOW(r, sa.ss_family);
 		TRY(r, 6, recvfrom(r->c, buf, 16, 0, NULL, NULL));
 	}
 	conn_close(r);
@@ -214,7 +214,7 @@ static void recvfrom_address(struct role *r)
 
 static void sendto_address(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	char buf[16];
 
 	conn_open(r);

@@ -147,7 +147,7 @@ static void sendmsg_recvmsg(struct role *r)
 {
 	char a[3] = "", b[8] = "", control[128];
 	struct iovec out[] = { vec("abc", 3), vec("def", 3) }, in[] = { vec(a, 2), vec(b, 8) };
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	struct msghdr m = { .msg_iov = out, .msg_iovlen = 2 };
 
 	conn_open(r);

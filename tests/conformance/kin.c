@@ -630,7 +630,7 @@ static void child_sends_file(struct role *r)
 static void narrow_open(struct role *r)
 {
 	int small = 4096;
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 
 	listener_open(r);
 	SERVER(r)
@@ -638,7 +638,7 @@ static void narrow_open(struct role *r)
 	meet(r);
 	CLIENT(r) {
 		loopback_addr(&sa, r->port);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		MUST(r, setsockopt(r->c, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
 		MUST(r, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
 	}

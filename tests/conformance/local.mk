@@ -55,7 +55,7 @@ TESTS += tests/conformance/plain.sh
 EXTRA_DIST += tests/conformance/README tests/conformance/run tests/lib/stats.py tests/lib/fdecho.py tests/lib/shutin.py \
 	tests/lib/between.c tests/lib/deep.c
 
-CONFORMANCE_MODES = both server client thread same retreat far
+CONFORMANCE_MODES = both server client thread same retreat far six mapped
 
 .PHONY: check-conformance
 check-conformance: all tests/conformance/conform$(EXEEXT)

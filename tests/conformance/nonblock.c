@@ -234,10 +234,10 @@ static void not_inherited(struct role *r)
 		nonblock_set(r, r->listener);
 	meet(r);
 	CLIENT(r) {
-		struct sockaddr_in sa;
+		struct sockaddr_storage sa;
 
 		loopback_addr(&sa, r->port);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
 	}
 	SERVER(r) {
@@ -256,10 +256,10 @@ static void accept4_flags(struct role *r)
 
 	listener_open(r);
 	CLIENT(r) {
-		struct sockaddr_in sa;
+		struct sockaddr_storage sa;
 
 		loopback_addr(&sa, r->port);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 		CHECK(r, fcntl(r->c, F_GETFL) & O_NONBLOCK);
 		CHECK(r, fcntl(r->c, F_GETFD) == FD_CLOEXEC);
 		SHOW(r, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));

@@ -80,12 +80,12 @@ static int set_int(int fd, int level, int name, int v)
 
 static void set_before_connect(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 
 	listener_open(r);
 	CLIENT(r) {
 		loopback_addr(&sa, r->port);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		TRY(r, 0, set_int(r->c, SOL_SOCKET, SO_SNDBUF, 20000));
 		TRY(r, 0, set_int(r->c, SOL_SOCKET, SO_RCVBUF, 30000));
 		TRY(r, 0, set_int(r->c, SOL_SOCKET, SO_KEEPALIVE, 1));
@@ -315,25 +315,25 @@ static void queue_lengths(struct role *r)
 
 static void names(struct role *r)
 {
-	struct sockaddr_in sa = { 0 };
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len = sizeof(sa);
 
 	conn_open(r);
 	CLIENT(r) {
 		TRY(r, 0, getpeername(r->c, (struct sockaddr *)&sa, &len));
-		CHECK(r, ntohs(sa.sin_port) == r->port && len == sizeof(sa));
+		CHECK(r, addr_port(&sa) == r->port && len == (sa.ss_family == AF_INET ? 16 : 28));
 		TRY(r, 0, getsockname(r->c, (struct sockaddr *)&sa, &len));
-		CHECK(r, sa.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
-		tell(r, ntohs(sa.sin_port));
+		CHECK(r, addr_is_loopback(&sa));
+		tell(r, addr_port(&sa));
 	}
 	SERVER(r) {
-		long theirs = r->client ? ntohs(sa.sin_port) : hear(r);
+		long theirs = r->client ? addr_port(&sa) : hear(r);
 
 		len = 4;
 		TRY(r, 0, getpeername(r->s, (struct sockaddr *)&sa, &len));
-		TRY(r, 16, len);
+		SHOW(r, len);
 		TRY(r, 0, getpeername(r->s, (struct sockaddr *)&sa, &len));
-		CHECK(r, ntohs(sa.sin_port) == theirs);
+		CHECK(r, addr_port(&sa) == theirs);
 		TRY(r, 0, shutdown(r->s, SHUT_WR));
 		TRY(r, 0, getpeername(r->s, (struct sockaddr *)&sa, &len));
 	}

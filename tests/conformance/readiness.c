@@ -97,7 +97,7 @@ static void fresh(struct role *r)
 	int fd;
 
 	CLIENT(r) {
-		fd = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		fd = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		look(r, fd, POLLOUT | POLLHUP, POLLHUP);
 		TRY(r, 0, close(fd));
 	}
@@ -229,17 +229,17 @@ static void reset(struct role *r)
 
 static void refused(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	int fd, e = 0;
 
 	CLIENT(r) {
-		int taken = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		int taken = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 
 		loopback_addr(&sa, 0);
 		MUST(r, bind(taken, (struct sockaddr *)&sa, sizeof(sa)));
 		MUST(r, getsockname(taken, (struct sockaddr *)&sa, &len));
-		fd = (int)MUST(r, socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+		fd = (int)MUST(r, socket(conf_family(), SOCK_STREAM | SOCK_NONBLOCK, 0));
 		SHOW(r, connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
 		await(fd, POLLOUT);
 		look(r, fd, POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDHUP, POLLERR | POLLHUP);
@@ -291,10 +291,10 @@ static void listening(struct role *r)
 		look(r, r->listener, 0, 0);
 	meet(r);
 	CLIENT(r) {
-		struct sockaddr_in sa;
+		struct sockaddr_storage sa;
 
 		loopback_addr(&sa, r->port);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
 	}
 	SERVER(r) {

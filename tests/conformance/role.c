@@ -2,6 +2,7 @@
 /* The vocabulary of the cases; see conform.h. */
 #include "conform.h"
 
+#include <arpa/inet.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -39,28 +40,67 @@ long hear(struct role *r)
 	return value;
 }
 
-void loopback_addr(struct sockaddr_in *sa, long port)
+/* CONFORM_FAMILY: nothing, 6, or mapped: a listener for both families, and a client of the old one. */
+static int family_of(bool listens)
 {
+	const char *f = getenv("CONFORM_FAMILY");
+
+	return f && (*f == '6' || listens) ? AF_INET6 : AF_INET;
+}
+
+int conf_family(void)
+{
+	return family_of(false);
+}
+
+static void addr_set(struct sockaddr_storage *sa, int family, long port)
+{
+	struct sockaddr_in *four = (struct sockaddr_in *)(void *)sa;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)sa;
+
 	memset(sa, 0, sizeof(*sa));
-	sa->sin_family = AF_INET;
-	sa->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	sa->sin_port = htons((uint16_t)port);
+	sa->ss_family = (sa_family_t)family;
+	four->sin_port = htons((uint16_t)port);		/* in the same place */
+	if (family == AF_INET)
+		four->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else if (conf_family() == AF_INET6)
+		six->sin6_addr = in6addr_loopback;
+	else
+		inet_pton(AF_INET6, "::ffff:127.0.0.1", &six->sin6_addr);
+}
+
+void loopback_addr(struct sockaddr_storage *sa, long port)
+{
+	addr_set(sa, conf_family(), port);
+}
+
+long addr_port(const struct sockaddr_storage *sa)
+{
+	return ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port);
+}
+
+bool addr_is_loopback(const struct sockaddr_storage *sa)
+{
+	struct sockaddr_storage want;
+
+	addr_set(&want, sa->ss_family, addr_port(sa));
+	return memcmp(sa, &want, sa->ss_family == AF_INET ? 16 : 28) == 0;
 }
 
 void listener_open(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	int on = 1;
 
 	SERVER(r) {
-		loopback_addr(&sa, 0);
-		r->listener = (int)MUST(r, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+		addr_set(&sa, family_of(true), 0);
+		r->listener = (int)MUST(r, socket(family_of(true), SOCK_STREAM | SOCK_CLOEXEC, 0));
 		MUST(r, setsockopt(r->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
 		MUST(r, bind(r->listener, (struct sockaddr *)&sa, sizeof(sa)));
 		MUST(r, listen(r->listener, 128));
 		MUST(r, getsockname(r->listener, (struct sockaddr *)&sa, &len));
-		r->port = ntohs(sa.sin_port);
+		r->port = addr_port(&sa);
 		tell(r, r->port);
 	}
 	CLIENT(r) {
@@ -71,11 +111,11 @@ void listener_open(struct role *r)
 
 void conn_more(struct role *r, int *s, int *c)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 
 	CLIENT(r) {
 		loopback_addr(&sa, r->port);
-		*c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		*c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		MUST(r, connect(*c, (struct sockaddr *)&sa, sizeof(sa)));
 	}
 	SERVER(r)

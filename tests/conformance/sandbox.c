@@ -193,7 +193,7 @@ static void shut_in_client(struct role *r)
 /* Connections made, and waited for, behind the filter. */
 static void shut_in_accepts(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 
 	conn_open(r);
 	SERVER(r) {
@@ -211,7 +211,7 @@ static void shut_in_accepts(struct role *r)
 		meet(r);
 		loopback_addr(&sa, r->port);
 		for (int i = 0; i < 3; i++) {
-			int c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+			int c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 
 			TRY(r, 0, connect(c, (struct sockaddr *)&sa, sizeof(sa)));
 			client_talks(r, c);

@@ -249,7 +249,8 @@ static void zero_copy(struct role *r)
 		for (i = 0; i < 500 && recvmsg(r->c, &m, MSG_ERRQUEUE) < 0; i++)
 			poll(NULL, 0, 10);
 		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-		CHECK(r, c != NULL && c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR);
+		CHECK(r, c != NULL && ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
+					(c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR)));
 		if (c)
 			memcpy(&e, CMSG_DATA(c), sizeof(e));
 		CHECK(r, e.ee_origin == SO_EE_ORIGIN_ZEROCOPY && e.ee_info == 0);

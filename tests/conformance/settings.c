@@ -125,7 +125,7 @@ static void set_then_read(struct role *r)
 /* All of them are set on the listener and on the socket that connects: a ring changes none. */
 static void set_before(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 
 	listener_open(r);
 	SERVER(r)
@@ -134,7 +134,7 @@ static void set_before(struct role *r)
 	meet(r);
 	CLIENT(r) {
 		loopback_addr(&sa, r->port);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 		for (int i = 0; i < SETTINGS; i++)
 			setting_set(r, r->c, &settings[i]);
 		TRY(r, 0, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
@@ -372,7 +372,7 @@ static void zero_copy_receive(struct role *r)
 /* connect() and the first bytes in one call, or connect() put off to the first write. */
 static void fast_open(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	char buf[16];
 
 	listener_open(r);
@@ -382,7 +382,7 @@ static void fast_open(struct role *r)
 	for (int way = 0; way < 2; way++) {
 		CLIENT(r) {
 			loopback_addr(&sa, r->port);
-			r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, 0));
+			r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, 0));
 			if (way) {
 				SHOW(r, option_int(r->c, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1));
 				SHOW(r, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
@@ -403,20 +403,20 @@ static void fast_open(struct role *r)
 /* Multipath TCP carries a stream as well, and is none of ours. */
 static void multipath(struct role *r)
 {
-	struct sockaddr_in sa;
+	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	int able = -1;
 
 	SERVER(r) {
-		r->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP);
+		r->listener = socket(conf_family(), SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP);
 		able = r->listener >= 0;
 		if (!able)
-			r->listener = (int)MUST(r, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+			r->listener = (int)MUST(r, socket(conf_family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
 		loopback_addr(&sa, 0);
 		MUST(r, bind(r->listener, (struct sockaddr *)&sa, sizeof(sa)));
 		MUST(r, listen(r->listener, 128));
 		MUST(r, getsockname(r->listener, (struct sockaddr *)&sa, &len));
-		r->port = ntohs(sa.sin_port);
+		r->port = addr_port(&sa);
 		tell(r, r->port);
 		tell(r, able);
 	}
@@ -426,7 +426,7 @@ static void multipath(struct role *r)
 			able = (int)hear(r);
 		}
 		loopback_addr(&sa, r->port);
-		r->c = (int)MUST(r, socket(AF_INET, SOCK_STREAM, able ? IPPROTO_MPTCP : 0));
+		r->c = (int)MUST(r, socket(conf_family(), SOCK_STREAM, able ? IPPROTO_MPTCP : 0));
 		MUST(r, connect(r->c, (struct sockaddr *)&sa, sizeof(sa)));
 	}
 	SERVER(r)

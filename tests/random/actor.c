@@ -298,6 +298,14 @@ static void own_op(struct end *e, int i)
 		op_run(e, o);
 }
 
+static void four_addr(struct sockaddr_in6 *sa, long port)
+{
+	struct sockaddr_storage any;
+
+	loopback_addr(&any, port);	/* CONFORM_FAMILY is not set here */
+	memcpy(sa, &any, sizeof(struct sockaddr_in));
+}
+
 static void listener_make(const struct op *o)
 {
 	struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
@@ -305,7 +313,7 @@ static void listener_make(const struct op *o)
 	int off = 0, family = o->a[1] == 4 ? AF_INET : AF_INET6;
 
 	if (family == AF_INET)
-		loopback_addr((struct sockaddr_in *)&sa, 0);
+		four_addr(&sa, 0);
 	role.listener = (int)MUST(&role, socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (family == AF_INET6)
 		MUST(&role, setsockopt(role.listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)));
@@ -340,7 +348,7 @@ static void conn_make(const struct op *o)
 	}
 	sa.sin6_port = htons((uint16_t)role.port);
 	if (!six)
-		loopback_addr((struct sockaddr_in *)&sa, role.port);
+		four_addr(&sa, role.port);
 	CLIENT(&role) {
 		role.c = (int)MUST(&role, socket(six ? AF_INET6 : AF_INET, SOCK_STREAM, 0));
 		MUST(&role, connect(role.c, (struct sockaddr *)&sa, six ? sizeof(sa) : sizeof(struct sockaddr_in)));
