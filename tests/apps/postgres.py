@@ -76,11 +76,11 @@ def pgbench(cluster, *args):
     run.notes.append("pgbench %s: %s/s, plain %s" % (name, tps, run.base.setdefault(name, tps)))
 
 
-@case(POSTGRES, rings=70, noise=CHANCE)
+@case(POSTGRES, rings=50, noise=CHANCE)
 def postgres_bench(run):
     cluster = Cluster(run)
     run.client(["pgbench", "-q", "-i", "-s", "2", *cluster.to])
-    pgbench(cluster, "-c", "8", "-j", "2", "-T", 3 * run.options.scale)
+    pgbench(cluster, "-c", "20", "-j", "2", "-T", 3 * run.options.scale)
     pgbench(cluster, "-S", "-M", "prepared", "-c", "8", "-j", "2", "-T", 3 * run.options.scale)
     pgbench(cluster, "-C", "-c", "4", "-T", 2 * run.options.scale)
     sums = cluster.ask("select (select sum(abalance) from pgbench_accounts) ="
