@@ -3,6 +3,8 @@
 #include "conform.h"
 
 #include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
 
 static int stream_socket(struct role *r, int flags)
 {
@@ -420,6 +422,112 @@ static void listener_gone(struct role *r)
 	conn_close(r);
 }
 
+/* Serve one listener: the name first, then an echo for each connection, until killed or told. */
+static void *shared_echo(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char buf[64];
+	ssize_t n;
+
+	while ((n = read(fd, buf, sizeof(buf))) > 0 && write(fd, buf, (size_t)n) == n)
+		;
+	close(fd);
+	return NULL;
+}
+
+static void *shared_serve(void *arg)
+{
+	const int *of = arg;
+	char name = (char)of[1];
+	pthread_t th;
+	int fd;
+
+	while ((fd = accept(of[0], NULL, NULL)) >= 0)
+		if (write(fd, &name, 1) != 1 || pthread_create(&th, NULL, shared_echo, (void *)(intptr_t)fd) ||
+		    pthread_detach(th))
+			_exit(1);
+	return NULL;
+}
+
+static int shared_listener(struct role *r)
+{
+	int l = stream_socket(r, SOCK_CLOEXEC), on = 1;
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	loopback_addr(&sa, r->port);
+	MUST(r, setsockopt(l, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)));
+	MUST(r, bind(l, (struct sockaddr *)&sa, sizeof(sa)));
+	MUST(r, listen(l, 64));
+	MUST(r, getsockname(l, (struct sockaddr *)&sa, &len));
+	r->port = addr_port(&sa);
+	return l;
+}
+
+/* A connection to one of two: it keeps to who has accepted, and finds his rings. */
+static long shared_call(struct role *r, unsigned int *seen, bool *ring)
+{
+	struct sockaddr_storage sa;
+	char name, buf[8];
+	int fd = stream_socket(r, 0), i;
+	long wrong = 0;
+
+	loopback_addr(&sa, r->port);
+	MUST(r, connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
+	wrong += read(fd, &name, 1) != 1;
+	*seen |= 1u << (name - 'a');
+	for (i = 0, *ring = false; i < 5000 && !*ring; i++) {
+		wrong += write(fd, &i, sizeof(i)) != sizeof(i);
+		wrong += recv(fd, buf, 4, MSG_WAITALL) != 4 || memcmp(buf, &i, 4) != 0;
+		*ring = path_of(fd) == 3;
+	}
+	close(fd);
+	return wrong;
+}
+
+/* Two processes listen at one port (SO_REUSEPORT); the kernel shares the connections out. */
+static void reuse_port(struct role *r)
+{
+	int of[2] = { -1, 'a' }, ready[2];
+	unsigned int seen = 0;
+	long wrong = 0, off = 0;
+	pid_t pid = -1;
+	bool ring;
+
+	SERVER(r) {
+		pthread_t th;
+
+		MUST(r, pipe(ready));
+		of[0] = shared_listener(r);
+		pid = fork();
+		if (pid == 0) {
+			close(of[0]);
+			of[0] = shared_listener(r);
+			of[1] = 'b';
+			MUST(r, write(ready[1], "r", 1));
+			shared_serve(of);
+			_exit(0);
+		}
+		MUST(r, pid);
+		MUST(r, -pthread_create(&th, NULL, shared_serve, of));
+		MUST(r, read(ready[0], &(char){ 0 }, 1));
+		tell(r, r->port);
+	}
+	CLIENT(r) {
+		r->port = hear(r);
+		for (int i = 0; i < 32; i++) {
+			wrong += shared_call(r, &seen, &ring);
+			off += !ring;
+		}
+		TRY(r, 0, wrong);
+		TRY(r, 3, seen);
+		TRY(r, 0, off);
+	}
+	meet(r);
+	SERVER(r)
+		TRY(r, 0, kill(pid, SIGKILL));
+}
+
 const struct conf_case connect_cases[] = {
 	{ "connect-nonblocking", nonblocking, COLD },
 	{ "connect-refused", refused, COLD },
@@ -437,5 +545,6 @@ const struct conf_case connect_cases[] = {
 	{ "connect-accept-address", accept_address, COLD },
 	{ "connect-new-ports", new_ports, 0 },
 	{ "connect-listener-gone", listener_gone, COLD | TOGETHER },
+	{ "connect-reuse-port", reuse_port, COLD | PROCESS },
 	{ NULL, NULL, 0 }
 };

@@ -3,9 +3,15 @@
 #include "conform.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <time.h>
 
 struct waiter {
@@ -329,6 +335,64 @@ static void fair(struct role *r)
 	conn_close(r);
 }
 
+/* Whatever can be waited for stands beside a stream that is never empty, and is told of. */
+static void all_kinds(struct role *r)
+{
+	int ep = set_new(r), p[2], timer, signals, events, udp, child, watch, file;
+	struct itimerspec its = { .it_value.tv_nsec = 1000000 };
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	struct epoll_event ev[2];
+	unsigned int seen = 0;
+	char buf[64];
+	sigset_t set;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 64, send(r->c, buf, sizeof(buf), 0));
+	SERVER(r) {
+		TRY(r, 64, readable_await(r->s, 64));
+		MUST(r, pipe2(p, O_CLOEXEC));
+		events = (int)MUST(r, eventfd(0, EFD_CLOEXEC));
+		timer = (int)MUST(r, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+		sigemptyset(&set);
+		sigaddset(&set, SIGUSR2);
+		MUST(r, -pthread_sigmask(SIG_BLOCK, &set, NULL));
+		signals = (int)MUST(r, signalfd(-1, &set, SFD_CLOEXEC));
+		udp = (int)MUST(r, socket(conf_family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+		loopback_addr(&sa, 0);
+		MUST(r, bind(udp, (struct sockaddr *)&sa, sizeof(sa)));
+		MUST(r, getsockname(udp, (struct sockaddr *)&sa, &len));
+		watch = (int)MUST(r, inotify_init1(IN_CLOEXEC));
+		MUST(r, inotify_add_watch(watch, "/proc/self/exe", IN_OPEN));
+		pid_t pid = (pid_t)syscall(SYS_fork);
+		if (pid == 0)
+			syscall(SYS_exit_group, 0);
+		child = (int)MUST(r, syscall(SYS_pidfd_open, pid, 0));
+		const int fds[] = { r->s, p[0], events, timer, signals, udp, watch, child };
+
+		for (unsigned int i = 0; i < 8; i++)
+			TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, fds[i], EPOLLIN, i));
+		MUST(r, write(p[1], "x", 1));
+		MUST(r, eventfd_write(events, 1));
+		MUST(r, timerfd_settime(timer, 0, &its, NULL));
+		MUST(r, kill(getpid(), SIGUSR2));
+		MUST(r, sendto(udp, "x", 1, 0, (struct sockaddr *)&sa, sizeof(sa)));
+		file = (int)MUST(r, open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+		MUST(r, close(file));
+		for (long long end = now_ms() + 5000; seen != 0xff && now_ms() < end;)
+			for (int i = 0, n = epoll_wait(ep, ev, 2, 5000); i < n; i++)
+				seen |= 1u << ev[i].data.u32;
+		TRY(r, 0xff, seen);
+		waitpid(pid, NULL, 0);
+		for (unsigned int i = 1; i < 8; i++)
+			MUST(r, close(fds[i]));
+		MUST(r, close(p[1]));
+	}
+	MUST(r, close(ep));
+	conn_close(r);
+}
+
 /* In two sets with EPOLLEXCLUSIVE: one sleeper at least wakes, and what it leaves the other finds. */
 static void exclusive_pair(struct role *r)
 {
@@ -461,6 +525,7 @@ const struct conf_case sets_cases[] = {
 	{ "sets-closed-under-poll", closed_under_poll, WAIT_POLL },
 	{ "sets-number-again", number_again, WAIT_EPOLL | PROCESS },
 	{ "sets-fair", fair, WAIT_EPOLL },
+	{ "sets-all-kinds", all_kinds, PROCESS | WAIT_EPOLL },
 	{ "sets-exclusive-pair", exclusive_pair, WAIT_EPOLL },
 	{ "sets-pwait2", pwait2, WAIT_EPOLL },
 	{ "sets-never-false", never_false, WAIT_POLL },
