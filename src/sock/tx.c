@@ -689,6 +689,48 @@ static bool tx_aside(struct tx_call *t, struct conn *c)
 	return true;
 }
 
+/* A handler is about to run inside the kernel's write, or the thread ends there. */
+static void tx_big_gone(void *arg)
+{
+	struct tx_call *t = arg;
+
+	if (t->held)
+		tx_leave(t);
+}
+
+static void tx_big_cancelled(void *arg)
+{
+	section_enter();
+	if (section.away) {
+		section.away = NULL;
+		tx_big_gone(arg);
+	}
+	section_leave();
+}
+
+/*
+ * One of the pieces of a large write: it goes on with the connection when another
+ * thread closes the number, as the kernel's own does.  txl held; away in between.
+ */
+static __attribute__((noinline)) ssize_t tx_step_big(struct tx_call *t, struct conn *c)
+{
+	ssize_t n;
+
+	if (!t->held) {
+		conn_sleeper_in(c);
+		t->held = c;
+	}
+	section.away_arg = t;
+	fence_signal();
+	section.away = tx_big_gone;
+	pthread_cleanup_push(tx_big_cancelled, t);
+	n = tx_step(c, fdtab_conn(t->fd) == c ? t->fd : c->fd, t->io);
+	pthread_cleanup_pop(0);
+	fence_signal();
+	section.away = NULL;
+	return n;
+}
+
 /* txl held. */
 static void tx_round(struct tx_call *t, struct conn *c)
 {
@@ -698,7 +740,9 @@ static void tx_round(struct tx_call *t, struct conn *c)
 
 	t->c = c;
 	t->busy = tx_busy(c, io);
-	t->n = t->busy ? -EAGAIN : tx_step(c, t->held ? c->fd : t->fd, io);
+	bool big = io->total > CONN_PIECE && was_raw && tx_blocking(c, io) && !tx_odd(io);
+	t->n = t->busy ? -EAGAIN : unlikely(big) ? tx_step_big(t, c) :
+	       tx_step(c, t->held ? c->fd : t->fd, io);
 	t->gone = !conn_lives(c, gen);
 	if (unlikely(t->gone)) {
 		t->blocking = tx_blocking(c, io);
