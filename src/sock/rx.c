@@ -846,8 +846,11 @@ static ssize_t rx_loop(struct rx_call *t)
 		bool part = t->n > 0 && !t->cold && (size_t)t->n < io->total - io->done &&
 			    !(t->seam && io->flags & MSG_PEEK);
 		bool seam = part && rx_over_seam(t, c);
+		bool parked = t->n <= 0 && unlikely(c->closing) && end_parked(c);
 		if (!part)
 			lock_drop(&c->rxl);
+		if (unlikely(parked))		/* its end is the exit's doing */
+			return end_park(t->blocking);
 		if (t->cold)
 			return t->n;
 		if (unlikely(seam) && io->flags & MSG_PEEK)
@@ -910,9 +913,11 @@ static ssize_t rx_plain(struct conn *c, int fd, enum call_id call, const struct 
 	lock_drop(&c->rxl);
 	ssize_t n = io_kernel_in(fd, call, v, flags);
 	lock_take(&c->rxl);
-	if (!conn_lives(c, gen)) {
+	/* the end is one that the library makes, at an exit */
+	bool parked = n <= 0 && unlikely(c->closing) && end_parked(c);
+	if (unlikely(!conn_lives(c, gen) || parked)) {
 		lock_drop(&c->rxl);
-		return n;
+		return parked ? end_park(!(flags & MSG_DONTWAIT) && !ld_rlx(&c->nonblock)) : n;
 	}
 	st_rlx(&c->rx_inside, c->rx_inside - 1);
 	st_rlx(&c->rx_read, true);
