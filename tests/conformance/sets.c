@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/select.h>
@@ -16,8 +17,7 @@
 
 struct waiter {
 	int ep;			/* or the descriptor that is polled */
-	volatile pid_t tid;
-	int n;
+	atomic_int tid, n;
 	struct epoll_event ev;
 	struct pollfd p;
 	pthread_t th;
@@ -45,7 +45,9 @@ static void *in_poll(void *arg)
 /* Started, and very probably asleep. */
 static void waiter_start(struct role *r, struct waiter *w, void *(*how)(void *), int fd)
 {
-	*w = (struct waiter){ .ep = fd, .n = -2 };
+	memset(w, 0, sizeof(*w));
+	w->ep = fd;
+	w->n = -2;
 	MUST(r, -pthread_create(&w->th, NULL, how, w));
 	while (!w->tid)
 		sched_yield();
@@ -60,6 +62,12 @@ static int select_one(int fd, int ms)
 	FD_ZERO(&in);
 	FD_SET(fd, &in);
 	return select(fd + 1, &in, NULL, NULL, &tv);
+}
+
+/* Of a number that another thread sleeps on, which is the point: threads.c tells race detectors. */
+static __attribute__((noinline)) int close_under_waiter(int fd)
+{
+	return close(fd);
 }
 
 /* A set is readable to select() while it has an event to tell. */
@@ -197,7 +205,7 @@ static void closed_under_waiter(struct role *r)
 		ep = set_new(r);
 		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->s, EPOLLIN, 7));
 		waiter_start(r, &w, in_set, ep);
-		TRY(r, 0, close(ep));
+		TRY(r, 0, close_under_waiter(ep));
 	}
 	meet(r);
 	CLIENT(r)
@@ -218,7 +226,7 @@ static void closed_under_poll(struct role *r)
 	conn_open(r);
 	SERVER(r) {
 		waiter_start(r, &w, in_poll, r->s);
-		TRY(r, 0, close(r->s));
+		TRY(r, 0, close_under_waiter(r->s));
 	}
 	meet(r);
 	CLIENT(r)

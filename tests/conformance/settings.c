@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <linux/tcp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -438,14 +439,15 @@ static void multipath(struct role *r)
 /* A mark on what is unsent: a full connection, then room when it has been read. */
 static void unsent_mark(struct role *r)
 {
-	static char buf[65536];
+	static char bufs[2][65536];	/* a role's own */
+	char *buf = bufs[r->server];
 	long taken = 0, n;
 
 	conn_open(r);
 	CLIENT(r) {
 		nonblock_set(r, r->c);
 		TRY(r, 0, option_int(r->c, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 50000));
-		while ((n = send(r->c, buf, sizeof(buf), 0)) > 0)
+		while ((n = send(r->c, buf, sizeof(bufs[0]), 0)) > 0)
 			taken += n;
 		CHECK(r, n == -1 && errno == EAGAIN);
 		tell(r, taken);
@@ -453,7 +455,7 @@ static void unsent_mark(struct role *r)
 	SERVER(r) {
 		if (!r->client)
 			taken = hear(r);
-		while (taken > 0 && (n = recv(r->s, buf, sizeof(buf), 0)) > 0)
+		while (taken > 0 && (n = recv(r->s, buf, sizeof(bufs[0]), 0)) > 0)
 			taken -= n;
 		TRY(r, 0, taken);
 	}
@@ -463,7 +465,7 @@ static void unsent_mark(struct role *r)
 	conn_close(r);
 }
 
-static volatile sig_atomic_t told_fd, told;
+static atomic_int told_fd, told;
 
 static void on_io(int sig, siginfo_t *si, void *uc)
 {
@@ -519,7 +521,7 @@ static struct tcp_info info_of(int fd)
 static void counts_told(struct role *r)
 {
 	struct tcp_info a = { 0 }, b = { 0 }, as = { 0 }, bs = { 0 };
-	static char buf[10000];
+	char buf[10000] = "";
 
 	conn_open(r);
 	talk(r, 1);

@@ -202,9 +202,9 @@ static void shutdown_rd_wakes(struct role *r)
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-	return "race:close_does_not_wake\nrace:close_under_reader\n"
+	return "race:close_does_not_wake\nrace:close_under_reader\nrace:close_under_waiter\n"
 	       /* ... and where the library calls libc's functions on such a number */
-	       "race:io_kernel\nrace:by_kernel\n";
+	       "race:io_kernel\nrace:by_kernel\nrace:plain_call\n";
 }
 #endif
 
