@@ -37,8 +37,8 @@
 #include "progress/engine.h"
 
 #define SPIN_MAX_US	50
-#define SPIN_CALLS	10		/* calls of a device's driver that a sleep is worth */
-#define SPIN_TIMES_MOST	10
+#define SPIN_CALLS	20		/* calls of a device's driver that a sleep is worth */
+#define SPIN_TIMES_MOST	20
 #define SPIN_MIN_SHIFT	6		/* at least 1/64 of the maximum */
 #define PROBE_EVERY	8
 #define LOOKS_A_POLL	16

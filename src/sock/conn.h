@@ -122,6 +122,7 @@ struct conn {
 	struct slot_shm *rx_words;
 	uint64_t rx_ring_bytes;
 	uint64_t rx_told;		/* far: C as last written to the peer */
+	uint64_t rx_ticked;		/* far: C at the last tick that found it untold */
 	uint64_t rx_credit;		/* far: epoch and C, credit_pack(), for who tells them */
 	uint64_t rx_switch_N;		/* far: of the last SWITCH; FAR_NO_SWITCH: it is forgotten */
 	uint64_t rx_end_ns;		/* far: when the kernel's end came, of which the judgement waits */

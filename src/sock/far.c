@@ -30,7 +30,7 @@ void conn_far_bound(struct conn *c)
 	c->tx_posted = 0;
 	c->tx_told = 0;
 	st_rlx(&c->tx_heard, 0);
-	c->rx_told = 0;
+	c->rx_told = c->rx_ticked = 0;
 	st_rlx(&c->rx_credit, 0);
 	st_rlx(&c->rx_switch_N, FAR_NO_SWITCH);
 	c->tx_fin_due = false;
@@ -464,6 +464,17 @@ void conn_far_credit(struct conn *c)
 		tell_credit(c, C);
 	else if (all && !(ld_rlx(&c->todo) & JOB_CREDIT))
 		conn_todo_soon(c, JOB_CREDIT);
+}
+
+/* One that reads on may write yet, or has read enough for a write of its own before long. */
+void conn_far_credit_tick(struct conn *c)
+{
+	if (c->rx_ticked == c->rx.C) {
+		conn_far_credit_all(c);
+	} else if (c->rx.state == PRX_ON && c->rx_words && credit_told(c) < c->rx.C) {
+		c->rx_ticked = c->rx.C;
+		conn_todo_soon(c, JOB_CREDIT);
+	}
 }
 
 void conn_far_credit_all(struct conn *c)

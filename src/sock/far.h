@@ -79,6 +79,8 @@ void conn_far_windowed(struct conn *c, const struct wire_msg *m);
 void conn_far_asked(struct conn *c, const struct wire_msg *m);
 /* rxl held: C is news for the peer, if it is worth a write. */
 void conn_far_credit(struct conn *c);
+/* ... a tick later: unless more was read since the last one. */
+void conn_far_credit_tick(struct conn *c);
 /* ... and now it is to know. */
 void conn_far_credit_all(struct conn *c);
 /*

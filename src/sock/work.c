@@ -173,7 +173,7 @@ static void conn_work(struct bg_work *w)
 		conn_far_rings(c);
 	if (todo & JOB_CREDIT) {
 		lock_take(&c->rxl);
-		conn_far_credit_all(c);
+		conn_far_credit_tick(c);
 		lock_drop(&c->rxl);
 	}
 	if (todo & JOB_CLOSE)
