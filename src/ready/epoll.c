@@ -514,32 +514,59 @@ static bool timeout_sane(const struct timespec *timeout)
 			    timeout->tv_nsec < (long)NS_PER_S);
 }
 
+/* The kernel has told of an entry before the ring was asked: its part of it. */
+static void ring_too(struct eset *s, struct epoll_event *ev)
+{
+	lock_take(&ready_lock);
+	const struct eent *e = eset_by_data(s, ev->data.u64);
+	bool both = e && e->conn && !e->orphan && !(e->events & (EPOLLET | EPOLLONESHOT)) &&
+		    ld_rlx(&e->conn->ever_bound);
+	if (both)
+		ev->events |= conn_ring_events(e->conn) & e->events;
+	lock_drop(&ready_lock);
+}
+
+/* Rings would take all the room again: one place is the kernel's.  Return: as gather(). */
+static int kernels_turn(struct eset *s, int ep, struct epoll_event *ev, int max, bool sleeps)
+{
+	int n = max > 1 && ld_rlx(&s->nready) ? collect(s, ev, max - 1, sleeps) : 0;
+
+	st_rlx(&s->kturn, false);
+	guard_enter();
+	lock_take(&ready_lock);
+	settle(s, max, sleeps);
+	lock_drop(&ready_lock);
+	guard_exit();
+	int k = ask_kernel(s, ep, ev + n, max - n);
+	guard_enter();
+	for (int i = n; i < n + k; i++)
+		ring_too(s, &ev[i]);
+	guard_exit();
+	if (k < 0 && !n)
+		return k;
+	if (k > 0)
+		n = merge(ev, n, k);
+	return n ? n : collect(s, ev, max, sleeps);
+}
+
 /*
  * What is there now.  Rings come first, for they cost no system call; where they
- * take all the room that the caller has, the kernel's descriptors come first the
- * next time.  Return: events, or -errno.
+ * take all the room that the caller has, the kernel's descriptors have a place
+ * the next time.  Return: events, or -errno.
  */
-static int gather(struct eset *s, int ep, struct epoll_event *ev, int max, bool ask,
-		  bool sleeps)
+static int gather(struct eset *s, int ep, struct epoll_event *ev, int max, bool ask, bool sleeps)
 {
-	bool first = ld_rlx(&s->kturn);
-	int k = first ? ask_kernel(s, ep, ev, max) : 0, n;
-
-	if (first)
-		st_rlx(&s->kturn, false);
-	if (k < 0)
-		return k;
-	n = k < max && ld_rlx(&s->nready) ? collect(s, ev + k, max - k, sleeps) : 0;
-	if (k)
-		return merge(ev, k, n);
+	if (unlikely(ld_rlx(&s->kturn)))
+		return kernels_turn(s, ep, ev, max, sleeps);
+	int n = ld_rlx(&s->nready) ? collect(s, ev, max, sleeps) : 0;
 	uint64_t interval = ld_rlx(&s->kinterval);
 	bool due = clock_ticks() - ld_rlx(&s->kchecked) >= interval;
 
 	if (n == max && (due || interval <= KCHECK_MIN_US * clock_ticks_per_us))
 		st_rlx(&s->kturn, true);
-	if (n == max || first || !(due || (ask && !n)))
+	if (n == max || !(due || (ask && !n)))
 		return n;
-	k = ask_kernel(s, ep, ev + n, max - n);
+	int k = ask_kernel(s, ep, ev + n, max - n);
 	if (k < 0 && !n)
 		return k;
 	return k > 0 ? merge(ev, n, k) : n;
