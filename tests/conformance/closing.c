@@ -479,7 +479,7 @@ static void unread_counted(struct role *r)
 		}
 		SERVER(r) {
 			event_settled(r->s, 0, POLLHUP);
-			TRY(r, -ECONNRESET, recv(r->s, buf, 1, MSG_DONTWAIT));
+			TRY(r, -ECONNRESET, recv(r->s, buf, 1, 0));
 			TRY(r, 0, close(r->s));
 		}
 		meet(r);
