@@ -254,6 +254,7 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 	struct raw_wait r = { .w = { .ready = raw_ready, .no_cancel = true,
 				     .deadline_ns = clock_ns() + 3 * NS_PER_S },
 			      .c = c, .gen = ld_rlx(&c->gen), .tx = tx, .rx = rx };
+	conn_get(c);		/* another thread may close it meanwhile */
 	heir_spoil(c);
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, why);
@@ -266,6 +267,7 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 	raw_await(&r);
 	if (rx)
 		all_back(c);
+	conn_put(c);
 }
 
 void sock_keep_on_kernel(struct conn *c, enum reason why)
