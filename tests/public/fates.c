@@ -106,7 +106,7 @@ static void pair_close(void)
 	close(fd);
 }
 
-static int print_v(const char *format, ...)
+static __attribute__((format(printf, 1, 2))) int print_v(const char *format, ...)
 {
 	va_list ap;
 
