@@ -514,15 +514,17 @@ static bool timeout_sane(const struct timespec *timeout)
 			    timeout->tv_nsec < (long)NS_PER_S);
 }
 
-/* The kernel has told of an entry before the ring was asked: its part of it. */
+/*
+ * The kernel has told of an entry before the ring was asked: the ring's part of it.
+ * An edge may be told once more by the ring, which is left as it is.
+ */
 static void ring_too(struct eset *s, struct epoll_event *ev)
 {
 	lock_take(&ready_lock);
 	const struct eent *e = eset_by_data(s, ev->data.u64);
-	bool both = e && e->conn && !e->orphan && !(e->events & (EPOLLET | EPOLLONESHOT)) &&
-		    ld_rlx(&e->conn->ever_bound);
-	if (both)
-		ev->events |= conn_ring_events(e->conn) & e->events;
+
+	if (e && e->conn && !e->orphan && ld_rlx(&e->conn->ever_bound))
+		ev->events |= conn_ring_events(e->conn) & (e->events | EPOLLERR | EPOLLHUP);
 	lock_drop(&ready_lock);
 }
 
