@@ -12,9 +12,9 @@
  *    busy conn asks for a larger one (sock/far.h).
  *  - Bytes go from that ring to the same place in the peer's.  They stay until
  *    the peer's credit says that they are consumed.
- *  - P travels as the lengths of the WRITEs, which their completions tell.  user->sent() says, of
- *    those of which it is to be told, when the peer's device has them (soft: its
- *    program).
+ *  - P travels as the lengths of the WRITEs, which their completions tell.
+ *    user->sent() says, of those of which it is to be told, when the peer's device
+ *    has them (soft: its program).
  *  - Single words (a credit) are inline WRITEs that raise nothing.
  *  - Receives: the peer says how many it has ever posted, in the words of slot
  *    0 here.  `seq` immediates have been sent; seq < that count, so none waits

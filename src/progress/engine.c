@@ -97,7 +97,7 @@ static int dev_start(struct engine_dev *d, enum rnic_choice choice)
 	int err = device_open_again(&d->rnic, choice);
 
 	if (err)
-		goto fail;
+		return err;
 	err = -ENOMEM;
 	d->channel = d->rnic->ops->channel_new(d->rnic);
 	if (!d->channel)
@@ -121,7 +121,6 @@ fail_channel:
 fail_rnic:
 	d->rnic->ops->close(d->rnic);
 	d->rnic = NULL;
-fail:
 	return err;
 }
 

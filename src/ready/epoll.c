@@ -208,15 +208,21 @@ static void want(struct wants *w, struct conn *c)
 	w->c[w->n++] = c;
 }
 
-/* Has it something to report, so that nobody sleeps? */
-static bool says(const struct eent *e)
+/* What the ring has to report of the entry. */
+static uint32_t ring_part(const struct eent *e)
 {
-	return !e->disabled && conn_ring_events(e->conn) & (e->events | EPOLLERR | EPOLLHUP);
+	return conn_ring_events(e->conn) & (e->events | EPOLLERR | EPOLLHUP);
+}
+
+/* Bytes for it are between two ways. */
+static bool rx_between(const struct conn *c)
+{
+	return conn_rx_coming(c) || rx_more_to_come(c);
 }
 
 static bool between(const struct conn *c)
 {
-	return conn_rx_coming(c) || rx_more_to_come(c) || ld_rlx(&c->tx.state) == PTX_PUMP;
+	return rx_between(c) || ld_rlx(&c->tx.state) == PTX_PUMP;
 }
 
 /*
@@ -233,7 +239,7 @@ static void settle(struct eset *s, int max, bool sleeps)
 
 		if (max-- <= 0 || w.n == WANTS)
 			break;
-		told = told || says(e);
+		told = told || (!e->disabled && ring_part(e));
 		if (unlikely(between(e->conn)))
 			want(&w, e->conn);
 	}
@@ -392,7 +398,7 @@ static void judge_end(struct eset *s, struct epoll_event *ev)
 	lock_take(&ready_lock);
 	e = moved ? eset_by_data(s, ev->data.u64) : NULL;
 	if (e && e->conn == c) {
-		ev->events |= conn_ring_events(c) & (e->events | EPOLLERR | EPOLLHUP);
+		ev->events |= ring_part(e);
 		eset_told(e);
 		e->hup_at = 0;		/* this is the telling */
 	}
@@ -406,7 +412,7 @@ static struct conn *late(const struct eent *e)
 	if (!e || !(e->events & EPOLLIN) || !ld_rlx(&e->conn->ever_bound))
 		return NULL;
 	guard_enter();
-	bool yes = conn_rx_coming(e->conn) || rx_more_to_come(e->conn);
+	bool yes = rx_between(e->conn);
 	guard_exit();
 	if (yes)
 		conn_get(e->conn);
@@ -426,7 +432,7 @@ static void tell_late(struct eset *s, struct epoll_event *ev)
 	lock_take(&ready_lock);
 	struct eent *e = eset_by_data(s, ev->data.u64);
 	if (e && e->conn == c && !e->disabled) {
-		ev->events |= (conn_ring_events(c) & (e->events | EPOLLERR | EPOLLHUP)) | kernel_share(e, false);
+		ev->events |= ring_part(e) | kernel_share(e, false);
 		if (ev->events & EPOLLIN)
 			eset_told(e);
 	}
@@ -524,7 +530,7 @@ static void ring_too(struct eset *s, struct epoll_event *ev)
 	const struct eent *e = eset_by_data(s, ev->data.u64);
 
 	if (e && e->conn && !e->orphan && ld_rlx(&e->conn->ever_bound))
-		ev->events |= conn_ring_events(e->conn) & (e->events | EPOLLERR | EPOLLHUP);
+		ev->events |= ring_part(e);
 	lock_drop(&ready_lock);
 }
 

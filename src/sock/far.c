@@ -14,7 +14,7 @@
 #include "sock/unseen.h"
 #include "sock/window.h"
 
-#define WRITE_MOST	65536u		/* an immediate tells no more */
+#define WRITE_MOST	65536u		/* doc/wire.md */
 #define FLIGHT_BYTES	((uint64_t)16384)	/* so many go at once, as does a quarter of the window */
 #define FLIGHT_MOST	2u		/* smaller ones under way; then bytes are appended */
 #define NOTE_BITS	12		/* of a note: bytes consumed; above them bits of the epoch */
@@ -458,20 +458,26 @@ void conn_far_credit(struct conn *c)
 	bool all = C == slot_p_count(ld_rlx(&c->rx_words->p));
 
 	st_rlx(&c->rx_credit, credit_pack(c->rx.e, C));
-	if (C - credit_told(c) >= (1ull << c->rx_wlog) / 4 || C == c->rx.finP)
-		tell_credit(c, C);
-	else if (all && ld_rlx(&bg_parked))
+	if (C - credit_told(c) >= (1ull << c->rx_wlog) / 4 || C == c->rx.finP ||
+	    (all && ld_rlx(&bg_parked)))
 		tell_credit(c, C);
 	else if (all && !(ld_rlx(&c->todo) & JOB_CREDIT))
 		conn_todo_soon(c, JOB_CREDIT);
 }
 
+static bool credit_untold(const struct conn *c)
+{
+	return c->rx.state == PRX_ON && c->rx_words && credit_told(c) < c->rx.C;
+}
+
 /* One that reads on may write yet, or has read enough for a write of its own before long. */
 void conn_far_credit_tick(struct conn *c)
 {
+	if (!credit_untold(c))
+		return;
 	if (c->rx_ticked == c->rx.C) {
-		conn_far_credit_all(c);
-	} else if (c->rx.state == PRX_ON && c->rx_words && credit_told(c) < c->rx.C) {
+		tell_credit(c, c->rx.C);
+	} else {
 		c->rx_ticked = c->rx.C;
 		conn_todo_soon(c, JOB_CREDIT);
 	}
@@ -479,6 +485,6 @@ void conn_far_credit_tick(struct conn *c)
 
 void conn_far_credit_all(struct conn *c)
 {
-	if (c->rx.state == PRX_ON && c->rx_words && credit_told(c) < c->rx.C)
+	if (credit_untold(c))
 		tell_credit(c, c->rx.C);
 }
