@@ -5,7 +5,9 @@
  * Preloaded.  At exit a line "WRS DOORBELLS CQES" is appended to the file in
  * $COUNTVERBS.  (sidestep counts by itself, and libibverbs that is loaded with
  * dlopen() is not seen here.)  One driver only: its calls are replaced in the
- * table of the context.
+ * table of the context.  A line "listens" says when an rsocket does: no table of the
+ * kernel can be asked for it while the device works (`rdma resource show` has locked
+ * up Linux 6.1 beside rxe).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,9 +17,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SHOWN __attribute__((visibility("default")))
+
+int rlisten(int socket, int backlog);
 
 static int (*real_post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static int (*real_poll_cq)(struct ibv_cq *cq, int num, struct ibv_wc *wc);
@@ -63,19 +68,38 @@ SHOWN struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_co
 	return real(ctx, cqe, cq_context, channel, comp_vector);
 }
 
-__attribute__((destructor)) static void report(void)
+static void say(const char *line)
 {
 	const char *path = getenv("COUNTVERBS");
-	char line[80];
-	int fd, n;
+	size_t n = strlen(line);
+	int fd;
 
-	if (!path || !real_post_send)
+	if (!path)
 		return;
-	n = snprintf(line, sizeof(line), "%llu %llu %llu\n", (unsigned long long)wrs,
-		     (unsigned long long)doorbells, (unsigned long long)cqes);
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0 || write(fd, line, (size_t)n) != n)
+	if (fd < 0 || write(fd, line, n) != (ssize_t)n)
 		fprintf(stderr, "countverbs: cannot write %s\n", path);
 	if (fd >= 0)
 		close(fd);
+}
+
+SHOWN int rlisten(int socket, int backlog)
+{
+	int (*real)(int s, int n) = dlsym(RTLD_NEXT, "rlisten");
+	int r = real(socket, backlog);
+
+	if (!r)
+		say("listens\n");
+	return r;
+}
+
+__attribute__((destructor)) static void report(void)
+{
+	char line[80];
+
+	if (!real_post_send)
+		return;
+	snprintf(line, sizeof(line), "%llu %llu %llu\n", (unsigned long long)wrs,
+		 (unsigned long long)doorbells, (unsigned long long)cqes);
+	say(line);
 }
