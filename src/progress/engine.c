@@ -87,7 +87,9 @@ static int device_open_again(struct rnic **r, enum rnic_choice choice)
 
 	if (last[choice] && last[choice] != -ENOMEM && clock_ns() < until_ns[choice])
 		return last[choice];
+	lock_take(&engine.load_lock);
 	last[choice] = device_open(r, choice);
+	lock_drop(&engine.load_lock);
 	until_ns[choice] = clock_ns() + AGAIN_MS * NS_PER_MS;
 	return last[choice];
 }

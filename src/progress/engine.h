@@ -8,6 +8,7 @@
  * connection to another host could use it.
  *
  * Locks, outermost first (doc/locking.md):
+ *   load_lock   around what may load a library; the background thread's, and fork's.
  *   poll_lock   held while completions are taken and control messages are
  *               acted upon, so that both happen in order.  Never taken with a
  *               conn's lock held.
@@ -47,7 +48,9 @@ struct engine_dev {
 };
 
 struct engine {
-	struct lock poll_lock;
+	struct lock load_lock;	/* devices and their libraries are looked for: a fork waits,
+				 * whose child would have half of that, and its locks for good */
+	struct lock poll_lock cacheline_aligned;
 	struct lock post_lock cacheline_aligned;
 	struct engine_dev devs[ENGINE_DEVS] cacheline_aligned;
 	struct engine_dev *here;	/* for peers on this host */

@@ -69,7 +69,9 @@ static int begin(void)
 		return -EOPNOTSUPP;
 	if (last && clock_ns() < until_ns)
 		return last;
+	lock_take(&engine.load_lock);
 	last = cm_start(hello_loop(), r->name, r->cm_only, cm_news);
+	lock_drop(&engine.load_lock);
 	until_ns = clock_ns() + AGAIN_MS * NS_PER_MS;
 	if (last)
 		log_info("no meeting with other hosts: error %d, using kernel tcp", -last);

@@ -182,6 +182,7 @@ void process_fork_prepare(void)
 	heir_fork_prepare();
 	conn_fork_prepare();
 	kin_fork_number();
+	lock_take(&engine.load_lock);
 	process_hooks->fork_prepare();
 	privfd_hold();
 	forking = true;
@@ -194,6 +195,7 @@ void process_fork_parent(void)
 	forking = false;
 	privfd_release();
 	process_hooks->fork_parent();
+	lock_drop(&engine.load_lock);
 	conn_fork_parent();
 	kin_fork_parent();
 }
