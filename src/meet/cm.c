@@ -22,7 +22,7 @@
  *   place just then is refused without a word, and is asked again as others are.
  * - Askers whom nobody has answered meanwhile wait at most as long again as
  *   that has lasted, since what they wait doubles (silence.h).
- * - Not allowed (a port below 1024, and privileges are gone): never tried again.
+ * - Not allowed (by a security module, say): never tried again.
  */
 #include "meet/cm.h"
 
@@ -42,6 +42,7 @@
 #define RETRIES		6		/* as verbs_qp.c has it */
 #define RNR_FOR_EVER	7
 #define EVENT_BYTES	196		/* of an answer on InfiniBand, the most there is */
+#define PRIVILEGED	1024
 #define TURN_NS		(1000 * NS_PER_MS)	/* of take-over, a place */
 
 static const struct meet_loop *loop;
@@ -155,10 +156,13 @@ static bool device_is_ours(struct rdma_cm_id *id)
 	       strcmp(id->verbs->device->name, device) == 0;
 }
 
-/* Where the ports are TCP's own, the first of them is what the program itself listens at. */
+/*
+ * Where the ports are TCP's own, the first of them is what the program itself listens
+ * at; and one below 1024 is root's, which those who accept seldom are.
+ */
 static uint16_t port_of(uint16_t tcp_port, unsigned i)
 {
-	return cm_port(tcp_port, i + cm_only);
+	return cm_port(tcp_port, i + (cm_only || tcp_port < PRIVILEGED));
 }
 
 int cm_ask(struct cm_end **out, const struct meet_tuple *t, unsigned i, void *user)

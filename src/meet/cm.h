@@ -5,8 +5,9 @@
  * The connecting side goes to the TCP peer's address from its own one, and to
  * the TCP port's number in RDMA's own space (RDMA_PS_TCP); the first process that
  * accepts there listens, and others (forked workers) at ports of their own
- * (cm_port()); when it has gone, the next of them moves there.  iWARP has no such
- * space: there all have ports of their own, and keep them.  Both send a struct
+ * (cm_port()); when it has gone, the next of them moves there.  A port below 1024
+ * wants a privilege that accepting workers have given up: all have ports of their
+ * own.  So they have on iWARP, which has no such space, and keep them.  Both send a struct
  * cm_hello.  The QP is the caller's: rdma_cm is told its number and says how it is
  * to be connected (rnic.h).
  *

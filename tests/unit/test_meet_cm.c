@@ -265,6 +265,26 @@ static void no_way_there(void **state)
 	assert_int_equal(heard.n[CM_FAILED], 4);
 }
 
+/* Who accepts at a port below 1024 has not the right to listen at that number again. */
+static void a_privileged_port(void **state)
+{
+	struct sockaddr_in *to = (void *)&fake_cm.to, *at = (void *)&fake_cm.from;
+	struct meet_tuple t = tuple();
+	struct cm_end *e;
+
+	start();
+	assert_int_equal(cm_listen(AF_INET, 443), 0);
+	assert_int_equal(ntohs(at->sin_port), cm_port(443, 1));
+	assert_int_equal(cm_listen(AF_INET, 1024), 0);
+	assert_int_equal(ntohs(at->sin_port), 1024);
+	for (unsigned i = 0; i < CM_PORTS; i++) {
+		t.rport = 443;
+		assert_int_equal(cm_ask(&e, &t, i, NULL), 0);
+		assert_int_equal(ntohs(to->sin_port), cm_port(443, i + 1));
+		cm_close(e);
+	}
+}
+
 static void an_answer_about_another_connection(void **state)
 {
 	struct cm_hello other = theirs;
@@ -817,6 +837,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(on_iwarp, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_way_to_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_way_there, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_privileged_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_answer_about_another_connection, setup, teardown),
 		cmocka_unit_test_setup_teardown(asked_by_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
