@@ -48,8 +48,8 @@
 static const struct meet_loop *loop;
 static void (*news)(struct cm_end *e, enum cm_news what);
 static struct rdma_event_channel *channel;
-static const char *device;
-static bool cm_only;			/* of the device: see rnic.h */
+static bool (*device_usable)(const char *name);
+static bool cm_only;			/* of the devices: see rnic.h */
 static bool used;			/* the library, by this process */
 static struct cm_end ends[CM_ENDS];
 static struct listener {
@@ -149,11 +149,15 @@ static void fail(struct cm_end *e, enum reason why)
 	cm_close(e);
 }
 
-/* Its device's descriptors are librdmacm's own.  Is it the one of our QPs? */
+/* Its device's descriptors are librdmacm's own.  Are there QPs of ours to be had on it? */
 static bool device_is_ours(struct rdma_cm_id *id)
 {
-	return id->verbs && !verbs_context_hide(id->verbs) &&
-	       strcmp(id->verbs->device->name, device) == 0;
+	return id->verbs && !verbs_context_hide(id->verbs) && device_usable(id->verbs->device->name);
+}
+
+const char *cm_device(const struct cm_end *e)
+{
+	return e->id->verbs->device->name;
 }
 
 /*
@@ -534,7 +538,7 @@ static int channel_open(void)
 	return err;	/* on failure librdmacm keeps a few bytes */
 }
 
-int cm_start(const struct meet_loop *l, const char *name, bool only,
+int cm_start(const struct meet_loop *l, bool (*usable)(const char *name), bool only,
 	     void (*fn)(struct cm_end *e, enum cm_news what))
 {
 	int err;
@@ -545,7 +549,7 @@ int cm_start(const struct meet_loop *l, const char *name, bool only,
 	if (err)
 		return err;
 	loop = l;
-	device = name;
+	device_usable = usable;
 	cm_only = only;
 	news = fn;
 	return channel_open();

@@ -53,12 +53,15 @@ struct cm_end {
 };
 
 /*
- * Load the library and open its channel; the QPs will be of this device, which
- * may be cm_only (rnic.h).
+ * Load the library and open its channel; the QPs will be of devices that the caller
+ * says are usable, all of which may be cm_only (rnic.h).
  * Idempotent.  Return: 0 or -errno, which may be another one next time.
  */
-int cm_start(const struct meet_loop *loop, const char *device, bool cm_only,
+int cm_start(const struct meet_loop *loop, bool (*usable)(const char *device), bool cm_only,
 	     void (*news)(struct cm_end *e, enum cm_news what));
+
+/* The name of the device that leads to its peer: REACHED, COMING. */
+const char *cm_device(const struct cm_end *e);
 
 /* Be found at a TCP port.  0; -EADDRINUSE: too many others are; -ENOSPC; -errno. */
 int cm_listen(uint16_t family, uint16_t port);

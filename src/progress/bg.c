@@ -60,7 +60,7 @@ static int not_before_err;
 static bool stopping;
 static int epfd = -1;
 static struct bg_src kick_src = { .fd = -1 };
-static struct bg_src channel_srcs[ENGINE_DEVS] = { { .fd = -1 }, { .fd = -1 } };
+static struct bg_src channel_srcs[ENGINE_DEVS] = { [0 ... ENGINE_DEVS - 1] = { .fd = -1 } };
 static bool channel_watched;	/* written by the loop: all that there are */
 static struct bg_src aside_src = { .fd = -1 };
 static bool expected;		/* bg_expect() wants the loop parked */
@@ -256,8 +256,7 @@ static void channel_event(struct bg_src *s, uint32_t events)
 		unwatch_channels();
 		return;
 	}
-	engine_drain(s == &aside_src ? ENGINE_FD_ASIDE :
-		     s == &channel_srcs[0] ? ENGINE_FD_CHANNEL : ENGINE_FD_OTHER);
+	engine_drain(s == &aside_src ? ENGINE_FD_ASIDE : ENGINE_FD_DEV(s - channel_srcs));
 	wait_nudge_leader();
 }
 
@@ -277,13 +276,10 @@ static bool watch(struct bg_src *s, int fd)
 static bool watch_channels(void)
 {
 	bool all = watch(&aside_src, engine_aside());
+	const struct engine_dev *d;
 
-	for (int i = 0; i < ENGINE_DEVS; i++) {
-		const struct engine_dev *d = engine_dev(i);
-
-		if (d)
-			all &= watch(&channel_srcs[i], d->channel->fd);
-	}
+	engine_for_each(i, d)
+		all &= watch(&channel_srcs[i], d->channel->fd);
 	st_rlx(&channel_watched, all);
 	return all;
 }
@@ -521,13 +517,12 @@ int bg_close(void)
 {
 	int fds[4 + ENGINE_DEVS] = { xchg_acqrel(&kick_src.fd, -1), xchg_acqrel(&epfd, -1),
 				     xchg_acqrel(&soon_src.fd, -1),
-				     xchg_acqrel(&engine.aside, -1) }, n = 0;
+				     xchg_acqrel(&engine.aside, -1),
+				     [4 ... 3 + ENGINE_DEVS] = -1 }, n = 0;
+	struct engine_dev *d;
 
-	for (int i = 0; i < ENGINE_DEVS; i++) {
-		struct engine_dev *d = engine_dev(i);
-
-		fds[4 + i] = d ? xchg_acqrel(&d->channel->fd, -1) : -1;
-	}
+	engine_for_each(i, d)
+		fds[4 + i] = xchg_acqrel(&d->channel->fd, -1);
 	wait_nudge_leader();
 	while (!guard_empty())
 		sys0(SYS_sched_yield);

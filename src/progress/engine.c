@@ -23,7 +23,8 @@
 
 struct engine engine;
 
-static int device_open(struct rnic **r, enum rnic_choice choice)
+/* name: of a device for other hosts, or NULL. */
+static int device_open(struct rnic **r, enum rnic_choice choice, const char *name)
 {
 	switch (choice) {
 	case RNIC_AUTO:
@@ -31,7 +32,7 @@ static int device_open(struct rnic **r, enum rnic_choice choice)
 		return rnic_soft_ops.open(r, NULL);
 #ifdef HAVE_VERBS
 	case RNIC_VERBS:
-		return rnic_verbs_ops.open(r, NULL);
+		return rnic_verbs_ops.open(r, name);
 	case RNIC_NAMED:
 		return rnic_verbs_ops.open(r, config.rnic.device);
 #endif
@@ -80,23 +81,24 @@ static int news_watch(struct engine_dev *d)
 }
 
 /* Each connection asks; a library that is not there is not looked for each time. */
-static int device_open_again(struct rnic **r, enum rnic_choice choice)
+static int device_open_again(struct rnic **r, enum rnic_choice choice, const char *name)
 {
-	static uint64_t until_ns[RNIC_CHOICES];
-	static int last[RNIC_CHOICES];
+	static uint64_t until_ns[RNIC_CHOICES][2];
+	static int last[RNIC_CHOICES][2];
+	int *err = &last[choice][!!name];
 
-	if (last[choice] && last[choice] != -ENOMEM && clock_ns() < until_ns[choice])
-		return last[choice];
+	if (*err && *err != -ENOMEM && clock_ns() < until_ns[choice][!!name])
+		return *err;
 	lock_take(&engine.load_lock);
-	last[choice] = device_open(r, choice);
+	*err = device_open(r, choice, name);
 	lock_drop(&engine.load_lock);
-	until_ns[choice] = clock_ns() + AGAIN_MS * NS_PER_MS;
-	return last[choice];
+	until_ns[choice][!!name] = clock_ns() + AGAIN_MS * NS_PER_MS;
+	return *err;
 }
 
-static int dev_start(struct engine_dev *d, enum rnic_choice choice)
+static int dev_start(struct engine_dev *d, enum rnic_choice choice, const char *name)
 {
-	int err = device_open_again(&d->rnic, choice);
+	int err = device_open_again(&d->rnic, choice, name);
 
 	if (err)
 		return err;
@@ -134,7 +136,7 @@ int engine_start(const struct engine_sink *sink)
 	if (e->here)
 		return 0;
 	e->sink = sink;
-	int err = dev_start(d, config.rnic.choice);
+	int err = dev_start(d, config.rnic.choice, NULL);
 	if (err) {
 		log_error("no engine: error %d, using kernel tcp", -err);
 		return err;
@@ -153,12 +155,34 @@ int engine_start_there(void)
 		return 0;
 	if (config.rnic.choice != RNIC_AUTO)
 		return -ENODEV;
-	int err = dev_start(d, RNIC_VERBS);
+	int err = dev_start(d, RNIC_VERBS, NULL);
 	if (err)
 		return err;
 	engine.there = d;
 	wait_nudge_leader();	/* it sleeps on the other channel alone */
 	return 0;
+}
+
+struct engine_dev *engine_there_by(const char *name)
+{
+	struct engine_dev *d;
+	int n = 0;
+
+	engine_for_each(i, d) {
+		if (d->rnic->hardware && strcmp(d->rnic->name, name) == 0)
+			return d;
+		n++;
+	}
+	if (!engine.there || config.rnic.choice == RNIC_NAMED || n == ENGINE_DEVS)
+		return NULL;
+	d = &engine.devs[n];
+	int err = dev_start(d, RNIC_VERBS, name);
+	if (err) {
+		log_info("rnic: no %s: error %d", name, err);
+		return NULL;
+	}
+	wait_nudge_leader();
+	return d;
 }
 
 /*
@@ -211,10 +235,12 @@ static int poll_dev(const struct engine_dev *d)
 
 static int poll_locked(void)
 {
-	const struct engine_dev *other = engine_dev(1);
-	int n = poll_dev(&engine.devs[0]);
+	const struct engine_dev *d;
+	int n = 0;
 
-	return unlikely(other) ? n + poll_dev(other) : n;
+	engine_for_each(i, d)
+		n += poll_dev(d);
+	return n;
 }
 
 int engine_poll(void)
@@ -273,12 +299,10 @@ static void arm_dev(const struct engine_dev *d)
 
 static void arm(void)
 {
-	for (int i = 0; i < ENGINE_DEVS; i++) {
-		const struct engine_dev *d = engine_dev(i);
+	const struct engine_dev *d;
 
-		if (d)
-			arm_dev(d);
-	}
+	engine_for_each(i, d)
+		arm_dev(d);
 }
 
 void engine_arm(void)
@@ -325,27 +349,26 @@ void engine_aside_remove(int sock)
 
 int engine_fds(int fds[ENGINE_FDS])
 {
-	const struct engine_dev *other = engine_dev(1);
+	const struct engine_dev *d;
+	int n = 1;
 
-	fds[0] = ld_rlx(&engine.devs[0].channel->fd);
 	fds[1] = engine_aside();
-	if (likely(!other))
-		return 2;
-	fds[2] = ld_rlx(&other->channel->fd);
-	return 3;
+	engine_for_each(i, d) {
+		fds[i ? i + 1 : 0] = ld_rlx(&d->channel->fd);
+		n++;
+	}
+	return n;
 }
 
 void engine_drain(unsigned int which)
 {
 	struct epoll_event ev[ASIDE_BATCH];
+	const struct engine_dev *d;
 	int aside = engine_aside();
 
-	for (int i = 0; i < ENGINE_DEVS; i++) {
-		const struct engine_dev *d = engine_dev(i);
-
-		if (d && which & (i ? ENGINE_FD_OTHER : ENGINE_FD_CHANNEL))
+	engine_for_each(i, d)
+		if (which & ENGINE_FD_DEV(i))
 			d->rnic->ops->channel_drain(d->channel);
-	}
 	if (which & ENGINE_FD_ASIDE && aside >= 0)
 		sys_epoll_wait(aside, ev, ASIDE_BATCH, 0);
 }

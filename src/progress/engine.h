@@ -2,10 +2,11 @@
 /*
  * engine.h - the CQs, their channels, and everybody who waits for them
  *
- * A process has one device for connections within its host, and one for those
- * to others: the software RNIC and a verbs device where SIDESTEP_RNIC is auto, the
- * same one where it names one.  Each has one CQ.  The latter is brought up when a
- * connection to another host could use it.
+ * A process has one device for connections within its host and some for those to
+ * others: the software RNIC and verbs devices where SIDESTEP_RNIC is auto, verbs
+ * devices alone with verbs, the one that it names.  Each has one CQ.  The first of
+ * the latter is brought up when a connection to another host could use it, the
+ * others when the route to a peer leads over them.
  *
  * Locks, outermost first (doc/locking.md):
  *   load_lock   around what may load a library; the background thread's, and fork's.
@@ -38,7 +39,7 @@ struct engine_sink {
 	void (*lost)(void *ctx, const struct engine_dev *dev);
 };
 
-#define ENGINE_DEVS	2
+#define ENGINE_DEVS	5
 
 struct engine_dev {
 	struct rnic *rnic;
@@ -54,7 +55,7 @@ struct engine {
 	struct lock post_lock cacheline_aligned;
 	struct engine_dev devs[ENGINE_DEVS] cacheline_aligned;
 	struct engine_dev *here;	/* for peers on this host */
-	struct engine_dev *there;	/* for those on others; NULL: there is none yet */
+	struct engine_dev *there;	/* the first for those on others; NULL: there is none yet */
 	const struct engine_sink *sink;
 	uint32_t active;	/* bumped by each batch that found something */
 	uint64_t call_ticks;	/* what a call of the device's driver takes, where it is one */
@@ -73,19 +74,25 @@ int engine_start(const struct engine_sink *sink);
 /* The same for other hosts, once engine_start() has succeeded. */
 int engine_start_there(void);
 
-/* A device that is up, by number; NULL: that one is not. */
+/* The device for other hosts of that name, brought up now if need be; NULL: not to be had. */
+struct engine_dev *engine_there_by(const char *name);
+
+/* A device that is up, by number; NULL: that one is not, nor are those behind it. */
 static inline struct engine_dev *engine_dev(int i)
 {
 	/* pairs with dev_start(): the fields are set before cq */
 	return ld_acq(&engine.devs[i].cq) ? &engine.devs[i] : NULL;
 }
 
+#define engine_for_each(i, d) \
+	for (int i = 0; i < ENGINE_DEVS && ((d) = engine_dev(i)) != NULL; i++)
+
 static inline bool engine_up(void)
 {
 	return engine_dev(0) != NULL;
 }
 
-/* What a sleeper is to look at: channel, set, the other channel.  Return: how many; -1 is none. */
+/* What a sleeper is to look at: channel, set, other channels.  Return: how many; -1 is none. */
 #define ENGINE_FDS	(ENGINE_DEVS + 1)
 int engine_fds(int fds[ENGINE_FDS]);
 
@@ -124,9 +131,8 @@ static inline int engine_aside(void)
 }
 
 /* Take the events that have woken a sleeper: 1 << their place in engine_fds(). */
-#define ENGINE_FD_CHANNEL	1u
 #define ENGINE_FD_ASIDE		2u
-#define ENGINE_FD_OTHER		4u
+#define ENGINE_FD_DEV(i)	((i) ? 2u << (i) : 1u)
 void engine_drain(unsigned int which);
 
 /* The child of a fork has no engine. */

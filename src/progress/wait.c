@@ -364,8 +364,8 @@ static int sleep_in_place(struct wait *w)
 static int sleep_on_fds(struct wait *w)
 {
 	struct pollfd few[STACK_FDS], *p = few;
-	nfds_t n = 0, off, want = w->nkfds + 1 + ENGINE_FDS;
 	int fds[ENGINE_FDS], nfds = w->leads ? engine_fds(fds) : 0;
+	nfds_t n = 0, off, want = w->nkfds + 1 + (nfds_t)nfds;
 
 	if (want > STACK_FDS) {
 		w->many_bytes = want * sizeof(*p);

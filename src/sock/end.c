@@ -159,12 +159,10 @@ static void close_dup(struct conn *c)
 	}
 	if (privfd_is(c->fd))
 		privfd_close(c->fd);
-	for (int i = 0; i < ENGINE_DEVS; i++) {
-		const struct engine_dev *d = engine_dev(i);
+	const struct engine_dev *d;
 
-		if (d)
-			privfd_reserve(d->channel->fd);
-	}
+	engine_for_each(i, d)
+		privfd_reserve(d->channel->fd);
 	st_rlx(&c->fd, -1);
 }
 

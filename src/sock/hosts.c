@@ -57,6 +57,14 @@ static enum meet_verdict (*owner)(const struct meet_tuple *t, enum reason *why);
 
 static void cm_news(struct cm_end *e, enum cm_news what);
 
+/* Of the first one's kind: the others' ports are other ones. */
+static bool device_usable(const char *name)
+{
+	const struct engine_dev *d = engine_there_by(name);
+
+	return d && d->rnic->cm_only == engine.there->rnic->cm_only;
+}
+
 /* Each connection asks; what is not there is not looked for each time. */
 static int begin(void)
 {
@@ -70,7 +78,7 @@ static int begin(void)
 	if (last && clock_ns() < until_ns)
 		return last;
 	lock_take(&engine.load_lock);
-	last = cm_start(hello_loop(), r->name, r->cm_only, cm_news);
+	last = cm_start(hello_loop(), device_usable, r->cm_only, cm_news);
 	lock_drop(&engine.load_lock);
 	until_ns = clock_ns() + AGAIN_MS * NS_PER_MS;
 	if (last)
@@ -235,7 +243,7 @@ static void reached(struct crossing *x)
 	int err = -ENOMEM;
 
 	if (!x->link) {
-		x->link = link_new(engine.there, true);
+		x->link = link_new(engine_there_by(cm_device(x->end)), true);
 		if (x->link)
 			link_identity(x->link, &x->c->tuple);
 	}
@@ -310,7 +318,7 @@ void hosts_ask(struct conn *c, void (*done)(struct conn *c, struct link *l, enum
 static int accept_link(struct crossing *x)
 {
 	struct cm_hello h;
-	struct link *l = link_new(engine.there, false);
+	struct link *l = link_new(engine_there_by(cm_device(x->end)), false);
 
 	if (!l)
 		return -ENOMEM;

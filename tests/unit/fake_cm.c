@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,8 +17,10 @@
 struct fake_cm fake_cm;
 
 /* librdmacm's own, which it opens once */
-static struct ibv_device devices[2];
-static struct ibv_context contexts[2];
+#define DEVICES	3
+
+static struct ibv_device devices[DEVICES];
+static struct ibv_context contexts[DEVICES];
 
 static bool fails(void)
 {
@@ -222,7 +225,7 @@ void fake_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const vo
 
 void fake_cm_device(struct rdma_cm_id *id, const char *device)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < DEVICES; i++) {
 		if (strcmp(devices[i].name, device))
 			continue;
 		id->verbs = &contexts[i];
@@ -250,8 +253,8 @@ void fake_cm_install(void)
 {
 	memset(&fake_cm, 0, sizeof(fake_cm));
 	fake_cm.port_num = 1;
-	for (int i = 0; i < 2; i++) {
-		memcpy(devices[i].name, i ? "fake1" : "fake0", 6);
+	for (int i = 0; i < DEVICES; i++) {
+		snprintf(devices[i].name, sizeof(devices[i].name), "fake%d", i);
 		contexts[i] = (struct ibv_context){ .device = &devices[i], .cmd_fd = -1,
 						    .async_fd = -1 };
 	}

@@ -95,7 +95,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void start(void) { assert_int_equal(cm_start(&loop, "fake0", false, news), 0); }
+/* The devices whose QPs are ours. */
+static bool usable(const char *name)
+{
+	return strcmp(name, "fake0") == 0 || strcmp(name, "fake2") == 0;
+}
+
+static void start(void) { assert_int_equal(cm_start(&loop, usable, false, news), 0); }
 
 static void turn(void) { channel_fn(NULL, EPOLLIN); }
 
@@ -173,7 +179,7 @@ static void on_iwarp(void **state)
 	struct meet_tuple t = tuple();
 	struct cm_end *e;
 
-	assert_int_equal(cm_start(&loop, "fake0", true, news), 0);
+	assert_int_equal(cm_start(&loop, usable, true, news), 0);
 	assert_int_equal(cm_listen(AF_INET, 6379), 0);
 	assert_int_equal(ntohs(at->sin_port), cm_port(6379, 1));
 	then = connect_it;
@@ -253,7 +259,7 @@ static void no_way_there(void **state)
 	tell(RDMA_CM_EVENT_ROUTE_ERROR, NULL, 0);
 	assert_int_equal(heard.n[CM_FAILED], 2);
 	assert_int_equal(heard.last.why, REASON_NO_RNIC);
-	/* another device leads there than the one that has our QPs */
+	/* another device leads there than those that have our QPs */
 	ask();
 	fake_cm_device(fake_cm.last_id, "fake1");
 	tell(RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
@@ -325,6 +331,24 @@ static int refuse_it(struct cm_end *e)
 {
 	refuse_later(e);
 	return 0;
+}
+
+/* Each peer is met by the device that leads to it. */
+static void two_devices(void **state)
+{
+	start();
+	ask_and_reach();
+	assert_string_equal(cm_device(heard.end), "fake0");
+	ask();
+	fake_cm_device(fake_cm.last_id, "fake2");
+	tell(RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	tell(RDMA_CM_EVENT_ROUTE_RESOLVED, NULL, 0);
+	assert_int_equal(heard.n[CM_REACHED], 2);
+	assert_string_equal(cm_device(heard.end), "fake2");
+	cm_listen(AF_INET, 6379);
+	request(&ours, 77, 6379, "fake2");
+	assert_int_equal(heard.n[CM_COMING], 1);
+	assert_string_equal(cm_device(heard.end), "fake2");
 }
 
 /* The addresses are those that rdma_cm saw, not what the asker might say. */
@@ -674,7 +698,7 @@ static void nothing_is_taken_over_after_the_end(void **state)
 
 static void on_iwarp_places_are_kept(void **state)
 {
-	assert_int_equal(cm_start(&loop, "fake0", true, news), 0);
+	assert_int_equal(cm_start(&loop, usable, true, news), 0);
 	fake_cm.taken[0] = cm_port(6379, 1);
 	assert_int_equal(cm_listen(AF_INET, 6379), 0);
 	assert_true(cm_take_over_ns() == MEET_NEVER);
@@ -755,7 +779,7 @@ static void not_started(void **state)
 	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENODEV);
 	assert_int_equal(cm_listen(AF_INET, 1), -ENODEV);
 	watch_err = -ENOSPC;
-	assert_int_equal(cm_start(&loop, "fake0", false, news), -ENOSPC);
+	assert_int_equal(cm_start(&loop, usable, false, news), -ENOSPC);
 	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENODEV);
 }
 
@@ -766,7 +790,7 @@ static bool whole(void)
 	struct cm_end *e;
 	uint8_t b[CM_HELLO_BYTES];
 
-	if (cm_start(&loop, "fake0", false, news))
+	if (cm_start(&loop, usable, false, news))
 		return false;
 	if (cm_listen(AF_INET, 6379) || cm_listen(AF_INET6, 6379) || cm_ask(&e, &t, 0, NULL))
 		return false;
@@ -822,7 +846,7 @@ static void in_a_child(void **state)
 	parents_library->destroy_id(parents);
 	channel_fn = NULL;
 	assert_null(cm);
-	assert_int_equal(cm_start(&loop, "fake0", false, news), -ENODEV);	/* there is none here */
+	assert_int_equal(cm_start(&loop, usable, false, news), -ENODEV);	/* there is none here */
 	cm = parents_library;
 	start();
 	assert_int_equal(cm_listen(AF_INET, 6379), 0);
@@ -838,6 +862,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_way_to_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_way_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_privileged_port, setup, teardown),
+		cmocka_unit_test_setup_teardown(two_devices, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_answer_about_another_connection, setup, teardown),
 		cmocka_unit_test_setup_teardown(asked_by_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Boot a guest, or two on one wire, let each run a script, and bring back what it said."""
+"""Boot a guest, or two with two wires between them, let each run a script, and bring back what it said."""
 import os
 import shlex
 import shutil
@@ -30,13 +30,14 @@ def nine_p(tag, path, more):
             "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
 
 
-def wire(share, number):
+def wire(share, number, net):
     # datagrams over Unix sockets: no order of starting, and none of the 50 ms
     # that a round trip takes over -netdev socket
-    a, b = (os.path.join(share, f"wire.{n}") for n in (number, 3 - number))
-    return ["-netdev", f"dgram,id=n0,local.type=unix,local.path={a},"
+    a, b = (os.path.join(share, f"wire.{net}.{n}") for n in (number, 3 - number))
+    return ["-netdev", f"dgram,id=n{net},local.type=unix,local.path={a},"
                        f"remote.type=unix,remote.path={b}",
-            "-device", f"virtio-net-pci,netdev=n0,host_mtu=4200,mac=52:54:00:00:00:0{number}"]
+            "-device", f"virtio-net-pci,netdev=n{net},host_mtu=4200,"
+                       f"mac=52:54:00:00:0{net}:0{number}"]
 
 
 def clock(build):
@@ -61,7 +62,7 @@ def command(image, share, number, count, tsc):
            "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check "
                       f"{tsc} guest={number}"]
     cmd += nine_p("root", "/", ",readonly=on") + nine_p("share", share, "")
-    return cmd + (wire(share, number) if count == 2 else [])
+    return cmd + (wire(share, number, 0) + wire(share, number, 1) if count == 2 else [])
 
 
 def prepare(share, lib, case, variables):

@@ -69,9 +69,20 @@ rxe_gid() {
 	fail "$1 has no GID of its IPv4 address"
 }
 
-# The value of a counter of rxe0, 0 if there is none of that name.
+# rxe_counter NAME [DEVICE]: its value, rxe0's; 0 if there is none of that name.
 rxe_counter() {
-	cat "/sys/class/infiniband/rxe0/ports/1/hw_counters/$1" 2>/dev/null || echo 0
+	cat "/sys/class/infiniband/${2:-rxe0}/ports/1/hw_counters/$1" 2>/dev/null || echo 0
+}
+
+# A second network between two guests, on eth1: 10.9.1.$G and rxe1.
+rxe_second_up() {
+	ip addr add "10.9.1.$G/24" dev eth1 && ip link set eth1 up || fail "no eth1"
+	for _ in 1 2 3 4 5; do
+		sleep 1
+		rdma link add rxe1 type rxe netdev eth1 2>/dev/null && break
+	done
+	[ -e /sys/class/infiniband/rxe1 ] || fail "no rxe1"
+	rxe_gid rxe1
 }
 
 # No message was ever sent that no receive waited for: credits have seen to that.
