@@ -69,7 +69,7 @@ def prepare(share, lib, case, variables):
     with open(os.path.join(share, "script"), "w") as f:
         for name, value in variables.items():
             f.write(f"export {name}={shlex.quote(value)}\n")
-        f.write(f". {shlex.quote(lib)}\n. {shlex.quote(case)}\n")
+        f.write(f". {shlex.quote(lib)}\n. {shlex.quote(case)} || exit\nno_rnr\n")
 
 
 def wait_all(procs, seconds):

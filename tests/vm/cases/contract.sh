@@ -11,6 +11,7 @@ for c in rcvd_rnr_err send_rnr_err retry_rnr_exceeded_err retry_exceeded_err; do
 done
 "$BUILD/tests/contract/data" verbs || fail "data: $?"
 # which has sent without credits: the counters do count
+rnr_wanted=yes
 [ "$(rxe_counter rcvd_rnr_err)" -gt 0 ] || fail "no RNR where there must be some"
 "$BUILD/tests/contract/data" verbs-noimm || fail "data without immediates: $?"
 "$BUILD/tests/contract/procs" verbs || fail "procs: $?"

@@ -8,7 +8,6 @@ rxe_up
 
 barrier up
 link_whole 8 || fail "never whole on a good line"
-no_rnr
 barrier good
 
 link_stream 100000 >/tmp/stream &

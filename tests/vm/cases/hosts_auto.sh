@@ -33,4 +33,3 @@ fi
 echo "$(sum conns_ring_soft) connections on soft, $(sum conns_ring_verbs) on verbs, $(sum links) links"
 [ "$(sum conns_ring_verbs)" -ge 4 ] || fail "between hosts: $(cat stats)"
 [ "$(($(sum wc_errors) + $(sum cq_errors)))" -eq 0 ] || fail "errors: $(cat stats)"
-no_rnr

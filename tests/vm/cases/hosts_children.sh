@@ -68,4 +68,3 @@ if [ "$G" -eq 1 ]; then
 else
 	[ "$(sum conns_ring_verbs)" -eq 3 ] || fail "not each connection: $(cat stats)"
 fi
-no_rnr

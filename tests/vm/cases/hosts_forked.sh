@@ -62,4 +62,3 @@ fi
 served "forked" 1
 grep -o '"conns_ring_verbs":[0-9]*\|"reasons":{[^}]*}' stats | tr '\n' ' '
 [ "$(grep -c '"conns_ring_verbs":1' stats)" -eq 3 ] || fail "not each generation: $(cat stats)"
-no_rnr

@@ -78,4 +78,3 @@ if [ "$G" -eq 1 ]; then
 	kill $pid
 	wait $pid
 fi
-no_rnr

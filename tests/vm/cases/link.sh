@@ -9,4 +9,3 @@ for _ in 1 2 3; do
 done
 # libibverbs' own care for forks changes nothing
 RDMAV_FORK_SAFE=1 "$BUILD/tests/contract/link" verbs 'messages*' || fail "link, fork safe: $?"
-no_rnr

@@ -115,4 +115,3 @@ iperf 150M
 nginx_wrk 4s
 memcached_slap 3000
 one_sided
-no_rnr
