@@ -16,6 +16,18 @@ void section_cancel_point(void)
 	section_resume(depth);
 }
 
+void section_cancelled(void *unused)
+{
+	section_enter();
+	void (*away)(void *) = section.away;
+
+	if (away) {
+		section.away = NULL;
+		away(section.away_arg);
+	}
+	section_leave();
+}
+
 void section_cancel_type(int type)
 {
 	int old;

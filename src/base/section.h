@@ -44,6 +44,9 @@ extern __thread struct section section __attribute__((tls_model("initial-exec"))
 /* Let the signals in.  Context: depth 0. */
 void section_flush(void);
 
+/* For pthread_cleanup_push(), around a call with section.away set: the thread ends in it. */
+void section_cancelled(void *unused);
+
 /* Of a thread with async set: cancellation waits for the end, or is let in. */
 void section_cancel_type(int type);
 

@@ -34,6 +34,12 @@ struct io {
 /* Return: bytes, or -errno.  Raises SIGPIPE as the kernel would. */
 ssize_t tx_run(int fd, struct io *io);
 ssize_t rx_run(int fd, struct io *io);
+/*
+ * What a call that has had some taken goes on with, as a sleeper on *held, whatever
+ * has become of fd; io->total is set.  *held is NULL when a handler has run: the
+ * call is over then.
+ */
+ssize_t tx_run_on(struct conn **held, int fd, struct io *io);
 
 /* read(), recv(), write(), send(): the same, and quicker where there is no ring. */
 ssize_t tx_one(int fd, enum call_id call, const void *buf, size_t n, int flags);

@@ -7,6 +7,10 @@
  * first bytes of the stream is read again, for the proof wants to have seen
  * them.  On the ring, and where a switch is due, through a buffer and
  * sock_send(); the file's position moves by what was taken.
+ *
+ * The kernel's own call has the connection and not its number.  One that may
+ * block goes on with it after its first piece, too: as a sleeper, which a handler
+ * or a cancellation ends.
  */
 #define _GNU_SOURCE
 #include <sys/sendfile.h>
@@ -26,6 +30,14 @@
 
 #define BUFFER		65536
 #define SMALL_BUFFER	2048
+
+/* One call of the program's. */
+struct sending {
+	int out, in;
+	off_t *off;
+	struct conn *held;	/* from its first piece on, if there are to be more */
+	bool was_held;
+};
 
 /* Where the file is read next. */
 static off_t position(int in, const off_t *off)
@@ -65,6 +77,33 @@ static ssize_t by_kernel(struct conn *c, int out, int in, off_t *off, size_t n)
 	return r;
 }
 
+static void gone(void *arg)
+{
+	struct sending *s = arg;
+	struct conn *c = s->held;
+
+	s->held = NULL;
+	if (c)
+		conn_sleeper_out(c);
+}
+
+/* One of several pieces.  txl held, and dropped here.  Return: bytes or -errno. */
+static ssize_t by_kernel_held(struct sending *s, struct conn *c, size_t n)
+{
+	int out = fdtab_conn(s->out) == c ? s->out : c->fd;
+	ssize_t r;
+
+	section.away_arg = s;
+	fence_signal();
+	section.away = gone;
+	pthread_cleanup_push(section_cancelled, NULL);
+	r = by_kernel(c, out, s->in, s->off, n);
+	pthread_cleanup_pop(0);
+	fence_signal();
+	section.away = NULL;
+	return r;
+}
+
 /*
  * A thread's stack may be too small for a good buffer.  One that is not given
  * back, because its thread has left by a jump or in a fork, stays taken.
@@ -74,95 +113,135 @@ static struct {
 	char bytes[BUFFER];
 } buffers[8];
 
-static ssize_t filled_send(int out, int in, off_t at, char *buf, size_t n)
+static ssize_t filled_send(struct sending *s, off_t at, char *buf, size_t n)
 {
-	ssize_t got = sys4(SYS_pread64, in, buf, n, at);
+	ssize_t got = sys4(SYS_pread64, s->in, buf, n, at);
 
-	return got <= 0 ? got : sock_send(out, buf, (size_t)got, 0);
+	if (got <= 0)
+		return got;
+	if (!s->held)
+		return sock_send(s->out, buf, (size_t)got, 0);
+	const struct iovec v = { buf, (size_t)got };
+	return tx_run_on(&s->held, s->out, &(struct io){ .call = CALL_send, .iov = &v, .cnt = 1,
+							 .total = v.iov_len });
 }
 
-static ssize_t filled_send_small(int out, int in, off_t at, size_t n)
+static ssize_t filled_send_small(struct sending *s, off_t at, size_t n)
 {
 	char buf[SMALL_BUFFER];
 
-	return filled_send(out, in, at, buf, MIN(n, sizeof(buf)));
+	return filled_send(s, at, buf, MIN(n, sizeof(buf)));
 }
 
 /* Return: bytes or -errno; -ESPIPE: the file has no position. */
-static ssize_t by_buffer(int out, int in, off_t *off, size_t *want)
+static ssize_t by_buffer(struct sending *s, size_t *want)
 {
-	off_t at = position(in, off);
+	off_t at = position(s->in, s->off);
 	ssize_t put;
 	size_t i = 0;
 
 	if (at < 0)
-		return off ? -EINVAL : at;
+		return s->off ? -EINVAL : at;
 	while (i < ARRAY_SIZE(buffers) && (ld_rlx(&buffers[i].taken) || xchg_acqrel(&buffers[i].taken, 1)))
 		i++;
 	*want = MIN(*want, (size_t)(i < ARRAY_SIZE(buffers) ? BUFFER : SMALL_BUFFER));
 	if (i < ARRAY_SIZE(buffers)) {
-		put = filled_send(out, in, at, buffers[i].bytes, *want);
+		put = filled_send(s, at, buffers[i].bytes, *want);
 		st_rel(&buffers[i].taken, 0);	/* pairs with the exchange above */
 	} else {
-		put = filled_send_small(out, in, at, *want);
+		put = filled_send_small(s, at, *want);
 	}
 	if (put <= 0)
 		return put;
-	if (off)
-		*off = at + put;
+	if (s->off)
+		*s->off = at + put;
 	else
-		sys3(SYS_lseek, in, at + put, SEEK_SET);
+		sys3(SYS_lseek, s->in, at + put, SEEK_SET);
 	return put;
 }
 
-/* One piece of *want bytes at most; says in *want what was tried.  Return: bytes or -errno. */
-static ssize_t piece(int out, int in, off_t *off, size_t *want)
+/* The connection, with txl; or NULL. */
+static struct conn *lock_again(const struct sending *s)
 {
-	int lost = kin_first(out, CONN_TX);
+	if (!s->held)
+		return conn_lock_tx(s->out);
+	lock_take(&s->held->txl);
+	return s->held;
+}
+
+/* More pieces than one, and each may block.  txl held. */
+static void hold(struct sending *s, struct conn *c, size_t want, size_t most)
+{
+	if (s->held || want <= most || c->nonblock || c->closing)
+		return;
+	conn_sleeper_in(c);
+	s->held = c;
+	s->was_held = true;
+}
+
+/* One piece of *want bytes at most; says in *want what was tried.  Return: bytes or -errno. */
+static ssize_t piece(struct sending *s, size_t *want)
+{
+	int lost = s->held ? 0 : kin_first(s->out, CONN_TX);
 	if (lost && lost != -EAGAIN)
 		return lost;
-	struct conn *c = conn_lock_tx(out);
+	struct conn *c = lock_again(s);
 	ssize_t r;
 
 	if (c && (lost || owed_error(&c->owed))) {	/* sock_send() knows how to wait, and the error */
 		lock_drop(&c->txl);
-		return by_buffer(out, in, off, want);
+		return by_buffer(s, want);
 	}
 	if (!c || !c->established) {
 		if (c)
 			lock_drop(&c->txl);
-		r = section_away(real.sendfile(out, in, off, *want));
+		r = section_away(real.sendfile(s->out, s->in, s->off, *want));
 		return r < 0 ? -errno : r;
 	}
-	if (!tx_for_ring(c)) {
+	bool ring = tx_for_ring(c);
+	hold(s, c, *want, ring ? BUFFER : CONN_PIECE);
+	if (!ring) {
 		if (!c->nonblock)
 			*want = MIN(*want, (size_t)CONN_PIECE);
-		return by_kernel(c, out, in, off, *want);
+		return s->held ? by_kernel_held(s, c, *want) : by_kernel(c, s->out, s->in, s->off, *want);
 	}
 	lock_drop(&c->txl);
-	return by_buffer(out, in, off, want);
+	return by_buffer(s, want);
 }
 
-ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
+/* All of it, or what has gone.  Return: bytes or -errno. */
+static ssize_t pieces(struct sending *s, size_t n)
 {
-	const struct conn *c = fdtab_conn(out);
+	const struct conn *c = fdtab_conn(s->out);
 	uint32_t gen = c ? ld_rlx(&c->gen) : 0;
 	size_t done = 0, want;
 	ssize_t r;
 
-	hurry(out, true);
 	do {
-		if (done && (fdtab_conn(out) != c || (c && ld_rlx(&c->gen) != gen)))
-			return (ssize_t)done;	/* its number is another's */
+		bool another = fdtab_conn(s->out) != c || (c && ld_rlx(&c->gen) != gen);
+		if (done && !s->held && (s->was_held || another))
+			break;		/* a handler has run, or its number is another's */
 		want = n - done;
-		r = piece(out, in, off, &want);
-		if (r == -ESPIPE && fdtab_conn(out)) {
-			kernel_only(out, true, false, REASON_OPTION);
-			r = piece(out, in, off, &want);
+		r = piece(s, &want);
+		if (r == -ESPIPE && c && fdtab_conn(s->out) == c) {
+			gone(s);
+			s->was_held = false;
+			kernel_only(s->out, true, false, REASON_OPTION);
+			r = piece(s, &want);
 		}
 		if (r < 0)
 			return done ? (ssize_t)done : r;
 		done += (size_t)r;
 	} while (r && (size_t)r == want && done < n);
 	return (ssize_t)done;
+}
+
+ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
+{
+	struct sending s = { .out = out, .in = in, .off = off };
+
+	hurry(out, true);
+	ssize_t r = pieces(&s, n);
+	gone(&s);
+	return r;
 }

@@ -462,6 +462,7 @@ struct tx_call {
 	bool blocking;
 	bool raw;		/* the kernel's before the round, and after it */
 	bool busy;		/* another write goes first */
+	bool part;		/* the program's call has had some taken before */
 	bool gone;		/* c was closed while the kernel had the call */
 };
 
@@ -640,7 +641,7 @@ static void tx_deadline(struct tx_call *t, const struct conn *c)
 /* As SA_RESTART has it. */
 static bool tx_restarts(const struct tx_call *t, const struct wait *w)
 {
-	return w->restart && !t->io->done && t->deadline_ns == WAIT_FOREVER;
+	return w->restart && !t->io->done && !t->part && t->deadline_ns == WAIT_FOREVER;
 }
 
 /*
@@ -698,16 +699,6 @@ static void tx_big_gone(void *arg)
 		tx_leave(t);
 }
 
-static void tx_big_cancelled(void *arg)
-{
-	section_enter();
-	if (section.away) {
-		section.away = NULL;
-		tx_big_gone(arg);
-	}
-	section_leave();
-}
-
 /*
  * One of the pieces of a large write: it goes on with the connection when another
  * thread closes the number, as the kernel's own does.  txl held; away in between.
@@ -723,7 +714,7 @@ static __attribute__((noinline)) ssize_t tx_step_big(struct tx_call *t, struct c
 	section.away_arg = t;
 	fence_signal();
 	section.away = tx_big_gone;
-	pthread_cleanup_push(tx_big_cancelled, t);
+	pthread_cleanup_push(section_cancelled, NULL);
 	n = tx_step(c, fdtab_conn(t->fd) == c ? t->fd : c->fd, t->io);
 	pthread_cleanup_pop(0);
 	fence_signal();
@@ -800,8 +791,8 @@ static bool tx_sleep(struct tx_call *t)
 	};
 	int err = wait_run(&tw.w);
 
-	if (!t->held && t->io->done)		/* a handler ran */
-		return tx_ends(t, 0);
+	if (!t->held && (t->io->done || t->part))	/* a handler ran */
+		return tx_ends(t, -EINTR);
 	if (!err || (err == -ETIMEDOUT && until < t->deadline_ns) ||
 	    (err == -EINTR && tx_restarts(t, &tw.w)))
 		return false;
@@ -856,6 +847,17 @@ ssize_t tx_run(int fd, struct io *io)
 	ssize_t n = tx_loop(&t);
 	if (t.held)
 		tx_leave(&t);
+	return n;
+}
+
+ssize_t tx_run_on(struct conn **held, int fd, struct io *io)
+{
+	struct conn *c = *held;
+	struct tx_call t = { .fd = fd, .io = io, .held = c, .c = c, .part = true };
+	ssize_t n = tx_loop(&t);
+	if (t.held && ld_rlx(&c->tx_owner) == io)
+		tx_own_no_more(c, io);
+	*held = t.held;
 	return n;
 }
 
