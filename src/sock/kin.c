@@ -45,6 +45,7 @@
 #include "sock/kinmsg.h"
 #include "sock/process.h"
 #include "sock/request.h"
+#include "sock/slip.h"
 #include "sock/way.h"
 
 #define KINS		128	/* pairs at a time; later forks leave their conns shared for good */
@@ -95,7 +96,7 @@ static void serve_ask(const struct kin *k, const struct kin_msg *m, int fd)
 	if (c)
 		request_take(c, m, fd);
 	else		/* closed: the kernel has all that there is */
-		request_answer(fd, stranger ? KIN_NO : KIN_YES, 0);
+		request_answer(m, fd, stranger ? KIN_NO : KIN_YES, 0);
 }
 
 /* FIN follows what is on its way from the ring to the kernel. */
@@ -246,6 +247,7 @@ void kin_start(void)
 	lock_take(&kin_lock);
 	standing_open();
 	mark_open();
+	slips_open();
 	lock_drop(&kin_lock);
 	adopt();
 }
@@ -379,7 +381,8 @@ void kin_fork_child(void)
 
 	st_rlx(process_mark, 1);
 	lock_reset(&kin_lock);
-	way_add(way);
+	way_add(way, slips_here);
+	slips_here = NULL;
 	for (uint32_t i = 0; i < nkins; i++)
 		kins[i] = (struct kin){ .src.fd = -1 };
 	nkins = 0;

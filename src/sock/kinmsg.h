@@ -16,6 +16,7 @@ struct kin_msg {
 	uint32_t type;
 	uint32_t id, gen;		/* of a conn */
 	uint32_t bits;
+	uint32_t slip, asked;		/* where the answer is to be written; 0: a socket came along */
 	uint64_t set;			/* address of an epoll set, as a name */
 };
 

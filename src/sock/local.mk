@@ -75,6 +75,8 @@ libcore_la_SOURCES += \
 	src/sock/sandbox.c \
 	src/sock/sendfile.c \
 	src/sock/shut.c \
+	src/sock/slip.c \
+	src/sock/slip.h \
 	src/sock/show.c \
 	src/sock/show.h \
 	src/sock/sock.h \

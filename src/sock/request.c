@@ -20,6 +20,7 @@
 #include "sock/act.h"
 #include "sock/back.h"
 #include "sock/kin.h"
+#include "sock/slip.h"
 
 #define ANSWER_MS	8000	/* the owner's patience, longer than the death of a link takes */
 #define FULL_MS		100	/* how long room in the kernel's buffer, or an end, is waited for */
@@ -29,7 +30,7 @@
 struct request {
 	struct list node;
 	struct conn *c;
-	uint32_t gen, bits;
+	struct kin_msg m;
 	int fd;
 	uint64_t full_ns, deadline_ns;
 };
@@ -53,10 +54,11 @@ static struct request *request_new(void)
 	return list_entry(n, struct request, node);
 }
 
-void request_answer(int fd, enum kin_answer what, int error)
+void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error)
 {
 	const struct kin_reply r = { .answer = (uint8_t)what, .error = (uint8_t)error };
 
+	slip_answer(m, &r);
 	if (fd < 0)
 		return;
 	sys_sendto(fd, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -102,12 +104,12 @@ static enum kin_answer given(struct request *a, bool patient, int *error)
 	enum kin_answer yes = KIN_YES;
 
 	conn_take_both(c);
-	if (ld_rlx(&c->gen) == a->gen && c->fd >= 0) {
+	if (ld_rlx(&c->gen) == a->m.gen && c->fd >= 0) {
 		bool may = !c->closing || c->end_kin;
 
-		if (!may || !conn_is_back(c, a->bits & CONN_RX) || (patient && conn_end_to_come(c)))
+		if (!may || !conn_is_back(c, a->m.bits & CONN_RX) || (patient && conn_end_to_come(c)))
 			yes = KIN_NO;
-		else if (!conn_is_back(c, a->bits))
+		else if (!conn_is_back(c, a->m.bits))
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
 		if (yes != KIN_NO) {
 			settle(c);
@@ -128,7 +130,7 @@ static bool request_look(struct request *a, uint64_t now)
 		return false;
 	if (yes == KIN_NO)
 		log_error("a child's connection did not come back in time");
-	request_answer(a->fd, yes, error);
+	request_answer(&a->m, a->fd, yes, error);
 	list_del(&a->node);
 	list_push(&free_requests, &a->node);
 	conn_put(a->c);
@@ -165,13 +167,13 @@ void request_take(struct conn *c, const struct kin_msg *m, int fd)
 	uint64_t now = clock_ns();
 
 	if (!a) {
-		request_answer(fd, KIN_NO, 0);
+		request_answer(m, fd, KIN_NO, 0);
 		conn_put(c);
 		return;
 	}
 	log_debug("fd %d is wanted by a child, ways %u", c->fd, m->bits);
 	conn_ask_back(c, REASON_FORK);
-	*a = (struct request){ .c = c, .gen = m->gen, .bits = m->bits, .fd = fd,
+	*a = (struct request){ .c = c, .m = *m, .fd = fd,
 			   .full_ns = now + FULL_MS * NS_PER_MS,
 			   .deadline_ns = now + ANSWER_MS * NS_PER_MS };
 	list_push(&requests, &a->node);

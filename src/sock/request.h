@@ -3,7 +3,8 @@
  * request.h - a child wants a connection back from its owner
  *
  * An ask names a conn by number and generation and brings a socket for the
- * answer (so descendants never mix up answers, and none is left behind).  A
+ * answer (so descendants never mix up answers, and none is left behind), or
+ * names a slip (slip.h).  A
  * generation that is over means that the conn was closed, which an owner does
  * only when the kernel has all of it.
  *
@@ -15,10 +16,10 @@
 #include "sock/conn.h"
 #include "sock/kinmsg.h"
 
-/* The ask m for c, whose reference goes over, with the socket fd for the answer. */
+/* The ask m for c, whose reference goes over, with the socket fd for the answer, or -1. */
 void request_take(struct conn *c, const struct kin_msg *m, int fd);
 /* At once; closes fd. */
-void request_answer(int fd, enum kin_answer what, int error);
+void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error);
 void request_forget_all(void);		/* in a child */
 
 #endif

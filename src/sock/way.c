@@ -23,12 +23,14 @@
 #include "sock/heir.h"
 #include "sock/kin.h"
 #include "sock/kinmsg.h"
+#include "sock/slip.h"
 
 #define WAYS		16	/* owners above one process */
 #define ASK_MS		10000	/* the child's patience, longer than the owner's */
 #define PASS_MS		20000	/* ... before others get the socket */
 
 static int ways[WAYS];
+static struct slips *way_slips[WAYS];
 static uint32_t nways;
 static uint8_t way_here;		/* of conns that were this process's parent's; 0: none */
 
@@ -37,10 +39,11 @@ bool way_room(void)
 	return nways < WAYS;
 }
 
-void way_add(int way)
+void way_add(int way, struct slips *slips)
 {
 	way_here = 0;
 	if (way >= 0 && nways < WAYS) {
+		way_slips[nways] = slips;
 		ways[nways++] = way;
 		way_here = (uint8_t)nways;
 	}
@@ -93,7 +96,7 @@ static bool way_over(int way)
 	return sys_ppoll(&p, 1, &zero, NULL) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* Return: 0, -ETIMEDOUT, -EIO or -ENOBUFS the owner says so, -EPIPE no answer will come. */
+/* Return: 0 the owner says so, -ETIMEDOUT, -EPIPE no answer will come. */
 static int await(int fd, struct kin_reply *r, uint64_t end)
 {
 	for (;;) {
@@ -107,13 +110,13 @@ static int await(int fd, struct kin_reply *r, uint64_t end)
 			continue;
 		ssize_t n = sys_recvfrom(fd, r, sizeof(*r), MSG_DONTWAIT);
 		if (n == sizeof(*r))
-			return r->answer == KIN_YES ? 0 : r->answer == KIN_FULL ? -ENOBUFS : -EIO;
+			return 0;
 		if (n != -EAGAIN && n != -EINTR)
 			return -EPIPE;
 	}
 }
 
-static int ask_once(int way, const struct kin_msg *m, struct kin_reply *r, uint64_t end)
+static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, uint64_t end)
 {
 	int sv[2];
 	int err = kin_pair(sv);
@@ -128,21 +131,35 @@ static int ask_once(int way, const struct kin_msg *m, struct kin_reply *r, uint6
 	return err;
 }
 
+/* Out of descriptors, here or there. */
+static int ask_by_slip(uint32_t i, struct kin_msg m, struct kin_reply *r, uint64_t end)
+{
+	if (!slip_take(way_slips[i], &m))
+		return -EAGAIN;
+	int err = kin_send(ways[i], &m, -1);
+
+	while (!err && !slip_await(way_slips[i], &m, r))
+		err = way_over(ways[i]) ? -EPIPE : clock_ns() >= end ? -ETIMEDOUT : 0;
+	return slip_give_back(way_slips[i], &m, r) ? 0 : err;
+}
+
 /* Return: 0, -ENOBUFS, -ECONNRESET it is lost, -ETIMEDOUT the owner has not done it. */
-static int ask(int way, const struct kin_msg *m, struct kin_reply *r)
+static int ask(uint32_t i, const struct kin_msg *m, struct kin_reply *r)
 {
 	uint64_t end = clock_ns() + ASK_MS * NS_PER_MS;
 
 	for (;;) {
-		int err = ask_once(way, m, r, end);
+		int err = ask_by_pair(ways[i], m, r, end);
 
-		if (!err || err == -ENOBUFS)
-			return err;
-		if (way_over(way))
-			return farewell(way);
-		if (err == -ETIMEDOUT || err == -EIO || clock_ns() >= end)
+		if (err && err != -ETIMEDOUT)
+			err = ask_by_slip(i, *m, r, end);
+		if (!err && r->answer != KIN_NO)
+			return r->answer == KIN_FULL ? -ENOBUFS : 0;
+		if (way_over(ways[i]))
+			return farewell(ways[i]);
+		if (!err || err == -ETIMEDOUT || clock_ns() >= end)
 			return -ETIMEDOUT;
-		sys_nap(NS_PER_MS);		/* out of descriptors, here or there, or a full queue */
+		sys_nap(NS_PER_MS);		/* a full queue, or no slip */
 	}
 }
 
@@ -168,7 +185,7 @@ int kin_use(struct conn *c, uint32_t bits)
 	if (!bits)
 		return 0;
 	if (c->kin_way)
-		err = ask(ways[c->kin_way - 1],
+		err = ask(c->kin_way - 1u,
 			  &(struct kin_msg){ .type = KIN_ASK, .id = c->id, .gen = gen,
 					     .bits = bits }, &r);
 	log_debug("fd %d asked for, ways %u: %d, error %u", c->fd, bits, err, r.error);

@@ -8,6 +8,7 @@
 /* Is there a place for one more?  kin_lock held. */
 bool way_room(void);
 /* First in the child: whom its inherited conns are to ask; -1: nobody. */
-void way_add(int way);
+struct slips;
+void way_add(int way, struct slips *slips);
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
@@ -137,6 +138,80 @@ static int served_by_grandchild(int s)
 static void grandchild(struct role *r)
 {
 	child_does(r, served_by_grandchild);
+}
+
+/* -------------------------------------------- descriptors have run out -- */
+
+/* No further number is to be had. */
+static void numbers_end(void)
+{
+	struct rlimit rl;
+
+	getrlimit(RLIMIT_NOFILE, &rl);
+	rl.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &rl);
+}
+
+static int serve_without_numbers(int s)
+{
+	numbers_end();
+	return dup(s) == -1 && errno == EMFILE ? serve(s) : 4;
+}
+
+static void no_numbers(struct role *r)
+{
+	child_does(r, serve_without_numbers);
+}
+
+static int serve_with_all_taken(int s)
+{
+	struct rlimit rl;
+
+	getrlimit(RLIMIT_NOFILE, &rl);
+	rl.rlim_cur = 300;
+	setrlimit(RLIMIT_NOFILE, &rl);
+	while (dup(STDERR_FILENO) >= 0)
+		;
+	return errno == EMFILE ? serve(s) : 4;
+}
+
+static void all_numbers_taken(struct role *r)
+{
+	child_does(r, serve_with_all_taken);
+}
+
+/* It is the parent that has none: when it forks, or when it is asked. */
+static void owner_without(struct role *r, bool at_fork)
+{
+	pid_t pid = 0;
+	int go[2];
+	char c;
+
+	conn_open(r);
+	CLIENT(r)
+		client_talk(r, 4);
+	SERVER(r) {
+		MUST(r, pipe(go));
+		if (at_fork)
+			numbers_end();
+		pid = child_new(r);
+		if (pid == 0)
+			_exit(read(go[0], &c, 1) != 1 ? 5 : serve(r->s));
+		numbers_end();
+		MUST(r, write(go[1], "g", 1));
+		TRY(r, 0, status_of(pid));
+		TRY(r, 0, close(r->s));
+	}
+}
+
+static void owner_no_numbers(struct role *r)
+{
+	owner_without(r, false);
+}
+
+static void no_numbers_at_fork(struct role *r)
+{
+	owner_without(r, true);
 }
 
 /* The middle one is gone when the last one begins. */
@@ -1081,6 +1156,10 @@ static void storm(struct role *r)
 
 const struct conf_case kin_cases[] = {
 	{ "kin-grandchild", grandchild, PROCESS },
+	{ "kin-no-numbers", no_numbers, PROCESS },
+	{ "kin-all-numbers-taken", all_numbers_taken, PROCESS },
+	{ "kin-owner-no-numbers", owner_no_numbers, PROCESS },
+	{ "kin-no-numbers-at-fork", no_numbers_at_fork, PROCESS },
 	{ "kin-orphan", orphan, PROCESS },
 	{ "kin-daemon", daemon_serves, PROCESS },
 	{ "kin-owner-exits", owner_exits, PROCESS },
