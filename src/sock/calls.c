@@ -652,12 +652,15 @@ int sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (!io_bad_address(addr) && len >= sizeof(addr->sa_family) &&
 	    addr->sa_family == AF_UNSPEC)
 		return disconnect(fd, addr, len);
+	const struct conn *was = fdtab_conn(fd);
+	uint32_t gen = was ? ld_rlx(&was->gen) : 0;
 	int r = result(section_away(real.connect(fd, addr, len)));
 
 	if (r == 0 || r == -EINPROGRESS) {
 		struct conn *c = conn_lock_both(fd);
 
-		if (c && !c->established) {
+		/* while it blocked, its number may have become another's */
+		if (c && c == was && ld_rlx(&c->gen) == gen && !c->established) {
 			rule_connected(c, addr, len);
 			establish(c, true);
 			show_both(c);

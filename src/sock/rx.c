@@ -423,7 +423,7 @@ static ssize_t rx_step(struct conn *c, int fd, struct io *io)
 struct rx_call {
 	int fd;
 	struct io *io;
-	/* Once the call has slept on it; its number may be another's by now. */
+	/* Once the call has slept on it, or has a part; its number may be another's by now. */
 	struct conn *held;
 	uint64_t deadline_ns;	/* 0: not known yet */
 	struct conn *c;
@@ -686,6 +686,15 @@ static bool rx_aside(struct rx_call *t, struct conn *c)
 	return true;
 }
 
+/* From now on the call goes on with c, and not with its number.  rxl held. */
+static void rx_hold(struct rx_call *t, struct conn *c)
+{
+	if (t->held)
+		return;
+	conn_sleeper_in(c);
+	t->held = c;
+}
+
 /* What a sleep is for.  rxl held. */
 static void rx_nothing_yet(struct rx_call *t, struct conn *c)
 {
@@ -693,10 +702,7 @@ static void rx_nothing_yet(struct rx_call *t, struct conn *c)
 	t->kfd = c->fd;
 	t->gen = ld_rlx(&c->gen);
 	t->state = c->rx.state;
-	if (!t->held) {
-		conn_sleeper_in(c);
-		t->held = c;
-	}
+	rx_hold(t, c);
 }
 
 /* What follows what is told now; at the end 1, to go on reading.  rxl held. */
@@ -726,6 +732,8 @@ static void rx_round(struct rx_call *t, struct conn *c)
 		t->deadline_ns = wait_deadline_ns(ld_rlx(&c->rcvtimeo_ns));
 	if (t->n == -EAGAIN)
 		rx_nothing_yet(t, c);
+	else if ((t->io->flags & MSG_WAITALL) && t->n > 0 && t->io->done + (size_t)t->n < t->io->total)
+		rx_hold(t, c);		/* the rest is waited for */
 }
 
 static bool rx_over(const struct rx_call *t)
