@@ -548,6 +548,36 @@ static bool option_odd(int level, int name, const void *val, socklen_t len)
 	}
 }
 
+/* What the kernel knows by the route that its last segment took. */
+static bool option_of_route(int level, int name)
+{
+	return (level == IPPROTO_IP && name == IP_MTU) ||
+	       (level == IPPROTO_IPV6 && (name == IPV6_MTU || name == IPV6_PATHMTU));
+}
+
+/* With some options the kernel forgets it. */
+static void route_mark(int fd)
+{
+	struct conn *c = conn_lock_both(fd);
+
+	if (!c)
+		return;
+	c->route_mark = c->tx_given + c->rx_given;
+	conn_unlock_both(c);
+}
+
+/* Would a segment have gone since?  By the ring the kernel does not see it; the way back sends one. */
+static bool route_lost(int fd)
+{
+	struct conn *c = conn_lock_both(fd);
+
+	if (!c)
+		return false;
+	bool lost = c->ever_ring && c->route_mark != c->tx_given + c->rx_given;
+	conn_unlock_both(c);
+	return lost;
+}
+
 int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	kin_first(fd, CONN_BOTH);
@@ -561,6 +591,7 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 	if (r < 0 || !c || !val)
 		return r;
 	heir_changed(fd);
+	route_mark(fd);
 	if (level == SOL_SOCKET) {
 		note_socket_option(c, name, val, len);
 		if (name == SO_LINGER)
@@ -596,6 +627,10 @@ int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE && c)	/* it reads */
 		kernel_only(fd, true, true, REASON_OPTION);
 	int r = result(real.getsockopt(fd, level, name, val, len));
+	if (r == -ENOTCONN && option_of_route(level, name) && route_lost(fd)) {
+		kernel_only(fd, true, true, REASON_OPTION);
+		r = result(real.getsockopt(fd, level, name, val, len));
+	}
 	if (level == SOL_SOCKET && name == SO_LINGER && c && r == 0 && ld_rlx(&c->tx.linger) &&
 	    *len == sizeof(struct linger))
 		*(struct linger *)val = conn_far_linger_shown(c);

@@ -157,6 +157,7 @@ struct conn {
 	uint32_t gen;			/* bumped when the conn is freed */
 	uint32_t id;			/* its place in memory, the same for ever and over forks */
 	uint64_t kin_born;		/* forks of this process before it was made */
+	uint64_t route_mark;		/* bytes both ways when an option was set; both */
 	uint32_t sleepers;		/* calls that sleep in our wait; each has a reference */
 	uint32_t rx_plain_polls;	/* threads in plain poll/select over it */
 	bool tracked;			/* a stream socket that may one day attach */

@@ -123,6 +123,29 @@ static void set_then_read(struct role *r)
 	conn_close(r);
 }
 
+/* The kernel's route is forgotten by some options, until something is sent. */
+static void route(struct role *r)
+{
+	static const struct setting resets[] = {
+		SET(IPPROTO_IP, IP_TOS, 8), SET(SOL_SOCKET, SO_MARK, 0), SET(IPPROTO_IPV6, IPV6_TCLASS, 8),
+	}, told[] = {
+		SET_V(IPPROTO_IP, IP_MTU, 0), SET_V(IPPROTO_IPV6, IPV6_MTU, 0),
+	};
+
+	conn_open(r);
+	for (int i = 0; i < 6; i++) {
+		CLIENT(r) {
+			setting_set(r, r->c, &resets[i % 3]);
+			setting_show(r, r->c, &told[i / 3]);
+		}
+		talk(r, 2);
+		CLIENT(r)
+			setting_show(r, r->c, &told[i / 3]);
+	}
+	talk(r, 10);
+	conn_close(r);
+}
+
 /* All of them are set on the listener and on the socket that connects: a ring changes none. */
 static void set_before(struct role *r)
 {
@@ -601,6 +624,7 @@ out:
 const struct conf_case settings_cases[] = {
 	{ "settings-set-then-read", set_then_read, 0 },
 	{ "settings-set-before", set_before, 0 },
+	{ "settings-route", route, 0 },
 	{ "settings-inherited", inherited, COLD },
 	{ "settings-filter", filter, 0 },
 	{ "settings-filter-drops", filter_drops, 0 },
