@@ -5,9 +5,13 @@
  * Over a local socket these pass descriptors (SCM_RIGHTS).  One of ours on its
  * way out leaves the ring first: the receiver holds a kernel socket and
  * nothing else.  One that comes in has a new number, so an entry left behind
- * under that goes.
+ * under that goes.  The kernel drops what it has no number for, so where all are
+ * taken some of ours go before a message is received that may bring any.
  */
 #include <string.h>
+#include <sys/resource.h>
+
+#include "base/privfd.h"
 
 #include "preload/door.h"
 
@@ -46,12 +50,77 @@ static bool has_control(const struct msghdr *msg)
 	return msg && msg->msg_control && msg->msg_controllen >= sizeof(struct cmsghdr);
 }
 
+enum { AT_ONCE = 16, LOOK = 128 };	/* descriptors that room is made for; numbers looked at */
+
+/* How many of the n numbers from first on are free? */
+static int free_from(int first, int n)
+{
+	struct timespec zero = { 0, 0 };
+	struct pollfd p[LOOK];
+	int none = 0;
+
+	for (int i = 0; i < n; i++)
+		p[i] = (struct pollfd){ .fd = first + i };
+	if (sys_ppoll(p, (unsigned)n, &zero, NULL) < 0)
+		return n;
+	for (int i = 0; i < n; i++)
+		none += p[i].revents == POLLNVAL;
+	return none;
+}
+
+/* Are there so many free numbers? */
+static bool numbers_free(int want)
+{
+	static int hint;		/* where there were some the last time */
+	int start = ld_rlx(&hint), have = 0;
+	struct rlimit rl;
+
+	if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &rl) < 0 || !rl.rlim_cur)
+		return true;
+	int most = (int)MIN(rl.rlim_cur, (rlim_t)1 << 20), blocks = (most + LOOK - 1) / LOOK;
+	for (int i = 0; i < blocks && have < want; i++) {
+		int first = (start + i) % blocks * LOOK;
+
+		have += free_from(first, MIN(LOOK, most - first));
+		st_rlx(&hint, (start + i) % blocks);
+	}
+	return have >= want;
+}
+
+/* Not a local socket, or its next message is there and brings nothing beside its bytes. */
+static bool brings_none(int fd)
+{
+	int domain = 0;
+	socklen_t len = sizeof(domain);
+	struct msghdr look = { 0 };
+
+	if (sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX)
+		return true;
+	return sys_recvmsg(fd, &look, MSG_PEEK | MSG_DONTWAIT) >= 0 && !(look.msg_flags & MSG_CTRUNC);
+}
+
+static void rights_room(int fd, size_t control)
+{
+	static bool spent;		/* there is nothing of ours left to give up */
+
+	if (control <= CMSG_LEN(0) || ld_rlx(&spent) || privfd_next(0) < 0 || ld_rlx(&door_filtered))
+		return;
+	int want = (int)MIN((control - CMSG_LEN(0)) / sizeof(int), (size_t)AT_ONCE);
+	if (numbers_free(want) || brings_none(fd))
+		return;
+	do
+		st_rlx(&spent, !door_make_room());
+	while (!ld_rlx(&spent) && !numbers_free(want));
+}
+
 ssize_t door_recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	if (!door_up())
 		return DOOR_RAW(SYS_recvmsg, (fd, msg, flags));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_recvmsg(fd, msg, flags));
+	if (has_control(msg) && door_on())
+		rights_room(fd, msg->msg_controllen);
 	ssize_t ret = real.recvmsg(fd, msg, flags);
 	if (ret >= 0 && has_control(msg))
 		rights_each(msg, came_in);
@@ -64,6 +133,8 @@ int door_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct ti
 		return (int)DOOR_RAW(SYS_recvmmsg, (fd, msgs, n, flags, timeout));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_recvmmsg(fd, msgs, n, flags, timeout));
+	if (n && has_control(&msgs[0].msg_hdr) && door_on())
+		rights_room(fd, msgs[0].msg_hdr.msg_controllen);
 	int ret = real.recvmmsg(fd, msgs, n, flags, timeout);
 	for (int i = 0; i < ret; i++)
 		if (has_control(&msgs[i].msg_hdr))
