@@ -55,7 +55,7 @@ static int ctl_add(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	struct eent *e = eset_find(s, c, fd);
 
 	if (e)
-		return -EEXIST;
+		return eset_add_again(e, ev);
 	e = eset_add(s, c, fd);
 	if (!e)
 		return -ENOBUFS;	/* ours, not the kernel's */
@@ -85,6 +85,8 @@ static int ctl_mod(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 		e->events = old.events;
 		eset_data(e, old.data);
 		e->disabled = old.disabled;
+		if (err == -ENOENT)
+			eset_remove(e);		/* another process has taken it out */
 		return err;
 	}
 	if (c->ever_bound)
@@ -97,7 +99,7 @@ static int ctl_del(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	struct eent *e = eset_find(s, c, fd);
 	int err = e && !e->in_kernel ? 0 : sys_epoll_ctl(ep, EPOLL_CTL_DEL, fd, ev);
 
-	if (!err && e)
+	if (e && (!err || err == -ENOENT))
 		eset_remove(e);
 	return err;
 }
@@ -158,6 +160,15 @@ static int ctl_other(int ep, int op, int fd, struct epoll_event *ev)
 	return err;
 }
 
+/* Of a set that has come over a fork: does the other side live? */
+static bool used_by_others(struct eset *s)
+{
+	if (likely(!ld_rlx(&s->theirs)))
+		return false;
+	st_rlx(&s->theirs, kin_others());
+	return ld_rlx(&s->theirs);
+}
+
 int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
 	struct eset *s = fdtab_eset(ep);
@@ -180,7 +191,7 @@ int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 		sock_foreign(fd, REASON_NO_MEMORY);
 		return ctl_other(ep, op, fd, ev);
 	}
-	bool keep = !err && op == EPOLL_CTL_ADD && ld_rlx(&s->foreign);
+	bool keep = !err && op == EPOLL_CTL_ADD && (ld_rlx(&s->foreign) || used_by_others(s));
 	if (keep)
 		conn_get(c);
 	conn_unlock_both(c);
@@ -366,9 +377,10 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 			m = 0;		/* of our own doing: it has been told */
 	}
 	if (e && e->events & EPOLLONESHOT) {
-		if (e->disabled)
+		if (e->disabled && !e->spent)
 			m = 0;
-		e->disabled = true;
+		else	/* also once more: another process has armed it */
+			e->disabled = e->spent = true;
 	}
 	lock_drop(&ready_lock);
 	return m;

@@ -203,6 +203,17 @@ static uint32_t kernel_mask(const struct eent *e)
 	return m;
 }
 
+/*
+ * A single shot that has fired is not the kernel's to tell of.  Where another process
+ * may arm it again it is there to be armed: of an end, which no entry can be without,
+ * it tells by our own mark.  Return: false if the kernel has it as it is to be.
+ */
+static bool spent_form(const struct eent *e, struct epoll_event *ev)
+{
+	*ev = (struct epoll_event){ .events = EPOLLONESHOT, .data.ptr = &eset_kick_mark };
+	return !e->in_kernel || e->kevents != ev->events;
+}
+
 int eset_sync(struct eent *e, bool force)
 {
 	const struct conn *c = e->conn;
@@ -211,6 +222,12 @@ int eset_sync(struct eent *e, bool force)
 	/* of these we say all, but to one who asks the set itself */
 	bool want = !e->disabled && !ring && (!over || e->shown || ld_rlx(&e->set->foreign));
 	struct epoll_event ev = { .events = kernel_mask(e), .data.u64 = e->data };
+
+	if (e->disabled && ld_rlx(&e->set->theirs)) {
+		if (e->spent || !spent_form(e, &ev))
+			return 0;
+		want = true;
+	}
 	int op = want ? e->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD : EPOLL_CTL_DEL;
 
 	if (e->orphan)
@@ -222,9 +239,31 @@ int eset_sync(struct eent *e, bool force)
 	if (!err) {
 		e->in_kernel = want;
 		e->kevents = ev.events;
+		e->spent = false;
 	}
 	missed_set(e, err && want && (!force || e->missed));
 	return e->missed ? 0 : err;
+}
+
+int eset_add_again(struct eent *e, const struct epoll_event *ev)
+{
+	const struct eent old = *e;
+	bool others = ld_rlx(&e->set->theirs) || !ld_rlx(&e->conn->ever_bound);
+
+	if (!others || !e->in_kernel || e->orphan)
+		return -EEXIST;
+	e->events = ev->events;
+	struct epoll_event k = { .events = kernel_mask(e), .data = ev->data };
+	int err = sys_epoll_ctl_asked(e->set->fd, EPOLL_CTL_ADD, e->fd, &k);
+	if (err) {
+		e->events = old.events;
+		return err;
+	}
+	e->kevents = k.events;
+	e->disabled = e->spent = false;
+	e->hup_at = 0;
+	eset_data(e, ev->data.u64);
+	return 0;
 }
 
 static uint32_t ask_missed(struct eent *e)
@@ -548,6 +587,7 @@ void eset_kin(struct eset *s)
 	struct conn *c;
 	int err = 0;
 
+	st_rlx(&s->theirs, true);
 	kin_use_set(s);
 	while (!err && (c = kin_next(s)) != NULL) {
 		err = kin_use(c, CONN_RX);
@@ -556,13 +596,24 @@ void eset_kin(struct eset *s)
 	st_rlx(&s->kin, err != 0);
 }
 
-/* A child waits on the set at this address, says somebody: if it is one. */
+/* From now on the kernel has all entries, those too that have fired. */
+static void eset_theirs(struct eset *s)
+{
+	lock_take(&ready_lock);
+	st_rlx(&s->theirs, true);
+	list_for_each(n, &s->entries)
+		eset_sync(list_entry(n, struct eent, in_set), false);
+	lock_drop(&ready_lock);
+}
+
+/* A child uses the set at this address, says somebody: if it is one. */
 static void set_shared(uint64_t set)
 {
 	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1)) {
 		struct eset *s = fdtab_eset(fd);
 
 		if (s && (uintptr_t)s == set) {
+			eset_theirs(s);
 			eset_foreign(s, 0);
 			return;
 		}
@@ -628,6 +679,8 @@ static bool in_set(struct conn *c, int fd, bool orphan)
 			continue;
 		found = true;
 		if (orphan) {
+			if (kin_shared(c))
+				st_rlx(&e->set->theirs, true);
 			e->shown = true;
 			eset_sync(e, false);
 		}
@@ -717,7 +770,8 @@ static void fork_child(void)
 			struct eent *e = list_entry(n, struct eent, in_set);
 
 			/* it will be, when it has been asked for */
-			e->in_kernel |= !e->disabled;
+			e->spent |= e->disabled;
+			e->in_kernel = true;
 			e->bound = false;
 		}
 	}

@@ -38,6 +38,7 @@ struct eent {
 	uint32_t hup_starved;	/* ... and rx_starved */
 	uint32_t dries;		/* ... and rx_dries: what comes after an EAGAIN is news */
 	bool disabled;		/* EPOLLONESHOT has fired */
+	bool spent;		/* ... by the kernel, which has it so */
 	bool bound;		/* counted in the set's nbound */
 	bool kept;		/* its conn was asked back for good: the set is foreign */
 	bool shown;		/* the kernel has to have all of it: about to be orphan */
@@ -61,6 +62,7 @@ struct eset {
 	uint32_t asleep;	/* threads that wait in our own wait, from their first sleep on */
 	bool ghost;		/* its last number is closed, and it lives for these; fd is ours */
 	bool kin;		/* it was here before a fork, and this is the child */
+	bool theirs;		/* another process uses it too, and may change what is in it */
 	bool kicked;		/* the momentary entry is in */
 	uint64_t kchecked;	/* ticks of the last look at the kernel */
 	uint64_t kinterval;	/* ticks between looks while the ring is busy */
@@ -79,6 +81,8 @@ void eset_duped(int oldfd, int newfd);
 /* ready_lock held */
 struct eent *eset_find(struct eset *s, struct conn *c, int fd);
 struct eent *eset_add(struct eset *s, struct conn *c, int fd);
+/* The program adds it once more: -EEXIST, if no other process has taken it out meanwhile. */
+int eset_add_again(struct eent *e, const struct epoll_event *ev);
 void eset_remove(struct eent *e);
 void eset_push(struct eent *e, uint32_t news);
 void eset_data(struct eent *e, uint64_t data);

@@ -880,8 +880,8 @@ static struct lingering number_gone(struct conn *c, int fd)
 }
 
 /*
- * A number that is in epoll sets goes while a dup lives: the kernel keeps the
- * entries, and nobody can change them any more.  So the conn goes back to the
+ * A number that is in epoll sets goes while a dup lives, or a child has the
+ * socket: the kernel keeps the entries, and nobody can change them any more.  So the conn goes back to the
  * kernel first.  Both locks held on entry and exit; returns the conn of fd.
  */
 static struct conn *leave_in_sets(struct conn *c, int fd)
@@ -921,7 +921,7 @@ static struct lingering purge(int fd)
 			rx_pull(c);
 	}
 	lock_take(&c->txl);
-	if (c->nfds > 1 && !list_empty(&c->eents))
+	if ((c->nfds > 1 || kin_shared(c)) && !list_empty(&c->eents))
 		c = leave_in_sets(c, fd);
 	return c ? number_gone(c, fd) : nothing;
 }

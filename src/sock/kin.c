@@ -72,6 +72,7 @@ static struct kin standing = { .src.fd = -1 };	/* for strays */
 static int standing_way = -1;
 static struct kin *next_kin;			/* of the fork under way */
 static int next_own = -1, next_way = -1;
+static bool next_served;			/* somebody will answer */
 
 /* ----------------------------------------------------- what they say -- */
 
@@ -128,6 +129,8 @@ static void serve(const struct kin *k, const struct kin_msg *m, int fd)
 			conn_put(c);
 	} else if (m->type == KIN_SET) {
 		process_hooks->set_shared(m->set);
+		request_answer(m, fd, KIN_YES, 0);
+		return;
 	}
 	privfd_close(fd);
 }
@@ -330,6 +333,7 @@ bool kin_fork_prepare(void)
 	int sv[2];
 
 	lock_take(&kin_lock);
+	next_served = bg_running();
 	if (!bg_running())
 		reap();
 	if ((!bind_enabled() && !bg_running()) || !conn_any_to_share())
@@ -381,7 +385,7 @@ void kin_fork_child(void)
 
 	st_rlx(process_mark, 1);
 	lock_reset(&kin_lock);
-	way_add(way, slips_here);
+	way_add(way, slips_here, next_way < 0 || next_served);
 	slips_here = NULL;
 	for (uint32_t i = 0; i < nkins; i++)
 		kins[i] = (struct kin){ .src.fd = -1 };

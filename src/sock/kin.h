@@ -80,8 +80,10 @@ static inline int kin_first(int fd, uint32_t bits)
 }
 /* After -EAGAIN: the owner sends FIN behind its last byte. */
 void kin_shutdown(struct conn *c);
-/* A set of epoll that the parent uses too. */
+/* A set of epoll that the parent uses too: it knows before this returns. */
 void kin_use_set(const void *set);
+/* Is there anybody yet who owns, or owned, what came over a fork? */
+bool kin_others(void);
 /* Others get c as well, who cannot ask: the owner is not to attach it any more. */
 int kin_pass(struct conn *c);
 

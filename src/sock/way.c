@@ -31,6 +31,7 @@
 
 static int ways[WAYS];
 static struct slips *way_slips[WAYS];
+static bool served[WAYS];		/* a background thread was there at the fork */
 static uint32_t nways;
 static uint8_t way_here;		/* of conns that were this process's parent's; 0: none */
 
@@ -39,11 +40,12 @@ bool way_room(void)
 	return nways < WAYS;
 }
 
-void way_add(int way, struct slips *slips)
+void way_add(int way, struct slips *slips, bool answers)
 {
 	way_here = 0;
 	if (way >= 0 && nways < WAYS) {
 		way_slips[nways] = slips;
+		served[nways] = answers;
 		ways[nways++] = way;
 		way_here = (uint8_t)nways;
 	}
@@ -257,7 +259,21 @@ void kin_shutdown(struct conn *c)
 
 void kin_use_set(const void *set)
 {
+	const struct kin_msg m = { .type = KIN_SET, .set = (uintptr_t)set };
+	struct kin_reply r;
+
 	for (uint32_t i = 0; i < nways; i++)
-		kin_send(ways[i], &(struct kin_msg){ .type = KIN_SET,
-						     .set = (uintptr_t)set }, -1);
+		if (served[i])
+			ask(i, &m, &r);
+		else
+			kin_send(ways[i], &m, -1);	/* it has nothing of it but cold conns */
+}
+
+bool kin_others(void)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < nways; i++)
+		any |= !way_over(ways[i]);
+	return any;
 }

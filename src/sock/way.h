@@ -7,8 +7,8 @@
 
 /* Is there a place for one more?  kin_lock held. */
 bool way_room(void);
-/* First in the child: whom its inherited conns are to ask; -1: nobody. */
+/* First in the child: whom its inherited conns are to ask; -1: nobody.  answers: at once. */
 struct slips;
-void way_add(int way, struct slips *slips);
+void way_add(int way, struct slips *slips, bool answers);
 
 #endif

@@ -19,6 +19,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/heir.c \
 	tests/conformance/iov.c \
 	tests/conformance/kin.c \
+	tests/conformance/kinsets.c \
 	tests/conformance/leave.c \
 	tests/conformance/nonblock.c \
 	tests/conformance/options.c \

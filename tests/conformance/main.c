@@ -39,7 +39,8 @@ static struct {
 static const struct conf_case *const tables[] = {
 	stream_cases, bulk_cases, flags_cases, iov_cases, ends_cases, closing_cases, nonblock_cases,
 	readiness_cases, select_cases, epoll_cases, options_cases, dup_cases, stdio_cases,
-	sendfile_cases, fork_cases, heir_cases, kin_cases, leave_cases, threads_cases, signals_cases, urgent_cases,
+	sendfile_cases, fork_cases, heir_cases, kin_cases, kinsets_cases, leave_cases,
+	threads_cases, signals_cases, urgent_cases,
 	connect_cases, errors_cases, raw_cases, sandbox_cases, seams_cases, shared_cases, uring_cases,
 	sets_cases, settings_cases, stacks_cases,
 };
