@@ -366,7 +366,7 @@ static bool rx_end_known(const struct conn *c)
 /* As tcp_poll() says it; of a direction that is not ours the kernel says it itself. */
 uint32_t conn_ring_events(struct conn *c)
 {
-	bool err = owed_error(&c->owed) != 0;	/* both ways are over then, seen by us or not yet */
+	bool err = conn_owed(c) != 0;	/* both ways are over then, seen by us or not yet */
 	bool reset = err || ld_rlx(&c->reset) || (ld_rlx(&c->rx_end_ns) && ld_rlx(&c->rx.krst)) ||
 		     (ld_rlx(&c->rx.state) == PRX_ENDED && ld_rlx(&c->rx.end_reset));
 	bool shut = ld_rlx(&c->tx_shut);

@@ -306,7 +306,7 @@ static int splice_error(int pipe, int out, size_t n)
 
 	if (!c || !owed_error(&c->owed) || !n || sys_ioctl(pipe, FIONREAD, &queued) || !queued)
 		return 0;
-	int err = owed_take(&c->owed);
+	int err = conn_owed_take(c);
 	/* EPIPE has its signal, which the kernel sends: it has no other error any more */
 	return err == EPIPE ? 0 : -err;
 }
@@ -618,7 +618,7 @@ int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 		kin_first(fd, CONN_BOTH);
 	if (level == SOL_SOCKET && name == SO_ERROR && c && owed_error(&c->owed) && val && len &&
 	    *len <= INT_MAX) {
-		int err = owed_take(&c->owed);
+		int err = conn_owed_take(c);
 
 		*len = (socklen_t)MIN((size_t)*len, sizeof(err));	/* a part will do */
 		memcpy(val, &err, *len);

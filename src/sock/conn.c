@@ -13,6 +13,7 @@
 
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/privfd.h"
 #include "base/sys.h"
 #include "sock/act.h"
 #include "sock/bind.h"
@@ -121,6 +122,8 @@ void conn_put(struct conn *c)
 	show_gone(c);
 	prefix_keep(&c->tx_prefix, &conn_prefix_pool);
 	prefix_keep(&c->rx_prefix, &conn_prefix_pool);
+	privfd_close(c->owed_once - 1);
+	c->owed_once = 0;
 	lock_take(&conns_lock);
 	st_rlx(&c->gen, c->gen + 1);
 	list_insert(&free_conns, &c->all);
@@ -276,6 +279,32 @@ void conn_todo_soon(struct conn *c, uint32_t bits)
 	todo(c, bits, bg_queue_soon);
 }
 
+/* ---- an error that a parent and its children know of is told by one of them ---- */
+
+int conn_owed_take(struct conn *c)
+{
+	int err = owed_take(&c->owed), once = ld_acq(&c->owed_once) - 1;	/* pairs with told_once(), told() */
+	uint64_t n;
+
+	if (likely(!err || once < 0))
+		return err;
+	return sys_read(once, &n, sizeof(n)) == sizeof(n) ? err : 0;
+}
+
+int conn_owed(struct conn *c)
+{
+	int err = owed_error(&c->owed);
+	struct timespec zero = { 0, 0 };
+
+	if (likely(!err))
+		return 0;
+	struct pollfd p = { ld_acq(&c->owed_once) - 1, POLLIN, 0 };	/* pairs with told_once(), told() */
+	if (p.fd < 0 || sys_ppoll(&p, 1, &zero, NULL) != 0)
+		return err;
+	owed_take(&c->owed);		/* by another process */
+	return 0;
+}
+
 /* ---- raw bytes of cold prefixes: two sizes, kept on free lists ---- */
 
 static struct lock prefix_lock;
@@ -383,6 +412,7 @@ void conn_fork_child(void)
 		c->rx_end_ns = 0;
 		c->rx_end_due = false;
 		c->owed &= OWED_TOLD;
+		c->owed_once = 0;
 		c->lurks = false;
 		c->reg_tx = false;
 		c->reg_rx = 0;

@@ -175,6 +175,7 @@ struct conn {
 	uint8_t kin;			/* CONN_TX, CONN_RX: to be asked for before it is used (kin.h) */
 	uint8_t kin_way;		/* whom to ask; 0: nobody */
 	bool end_kin;			/* closing, while a child may hold the socket */
+	int owed_once;			/* 1 + eventfd: which of parent and children reads it tells the error */
 	bool counted;			/* in conns_total */
 	bool nodelay, cork;		/* the program's TCP_NODELAY and TCP_CORK */
 	bool reg_tx;			/* what the kernel registrations in epoll sets follow; txl */
@@ -298,6 +299,14 @@ static inline void conn_sleeper_in(struct conn *c)
 }
 /* No lock held: the call is over. */
 void conn_sleeper_out(struct conn *c);
+
+/*
+ * The socket's error, to be told now.  Return: errno; 0: there is none, or another
+ * thread, or process, has told it.
+ */
+int conn_owed_take(struct conn *c);
+/* ... to be seen only. */
+int conn_owed(struct conn *c);
 
 /* By number and generation, with a reference; NULL: it is over. */
 struct conn *conn_find(uint32_t id, uint32_t gen);

@@ -97,7 +97,7 @@ static void serve_ask(const struct kin *k, const struct kin_msg *m, int fd)
 	if (c)
 		request_take(c, m, fd);
 	else		/* closed: the kernel has all that there is */
-		request_answer(m, fd, stranger ? KIN_NO : KIN_YES, 0);
+		request_answer(m, fd, stranger ? KIN_NO : KIN_YES, 0, -1);
 }
 
 /* FIN follows what is on its way from the ring to the kernel. */
@@ -129,7 +129,7 @@ static void serve(const struct kin *k, const struct kin_msg *m, int fd)
 			conn_put(c);
 	} else if (m->type == KIN_SET) {
 		process_hooks->set_shared(m->set);
-		request_answer(m, fd, KIN_YES, 0);
+		request_answer(m, fd, KIN_YES, 0, -1);
 		return;
 	}
 	privfd_close(fd);

@@ -14,9 +14,9 @@ union control {
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-int kin_send(int to, const struct kin_msg *m, int fd)
+static int with_fd(int to, const void *p, size_t len, int fd)
 {
-	struct iovec iov = { (void *)(uintptr_t)m, sizeof(*m) };
+	struct iovec iov = { (void *)(uintptr_t)p, len };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
 	union control ctl;
 	ssize_t n;
@@ -36,10 +36,19 @@ int kin_send(int to, const struct kin_msg *m, int fd)
 	return n < 0 ? (int)n : 0;
 }
 
-/* Return: 1; 0: nobody is there any more; -EAGAIN; -EPROTO.  *fd: what came along, or -1. */
-int kin_recv(int from, struct kin_msg *m, int *fd)
+int kin_send(int to, const struct kin_msg *m, int fd)
 {
-	struct iovec iov = { m, sizeof(*m) };
+	return with_fd(to, m, sizeof(*m), fd);
+}
+
+int kin_reply_send(int to, const struct kin_reply *r, int fd)
+{
+	return with_fd(to, r, sizeof(*r), fd);
+}
+
+static int and_fd(int from, void *p, size_t len, int *fd)
+{
+	struct iovec iov = { p, len };
 	union control ctl;
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &ctl,
 			     .msg_controllen = sizeof(ctl) };
@@ -61,7 +70,17 @@ int kin_recv(int from, struct kin_msg *m, int *fd)
 		return -EAGAIN;
 	if (n <= 0)	/* a reset: we had said something that nobody has read */
 		return 0;
-	return n == sizeof(*m) ? 1 : -EPROTO;
+	return n == (ssize_t)len ? 1 : -EPROTO;
+}
+
+int kin_recv(int from, struct kin_msg *m, int *fd)
+{
+	return and_fd(from, m, sizeof(*m), fd);
+}
+
+int kin_reply_recv(int from, struct kin_reply *r, int *fd)
+{
+	return and_fd(from, r, sizeof(*r), fd);
 }
 
 int kin_pair(int sv[2])

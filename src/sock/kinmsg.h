@@ -30,6 +30,9 @@ struct kin_reply {
 int kin_send(int to, const struct kin_msg *m, int fd);
 /* Return: 1; 0: nobody is there any more; -EAGAIN; -EPROTO.  *fd: what came along, or -1. */
 int kin_recv(int from, struct kin_msg *m, int *fd);
+/* The same of an answer. */
+int kin_reply_send(int to, const struct kin_reply *r, int fd);
+int kin_reply_recv(int from, struct kin_reply *r, int *fd);
 /* Two connected sockets, private and close-on-exec.  Return: 0 or -errno. */
 int kin_pair(int sv[2]);
 

@@ -10,6 +10,7 @@
 #include "sock/request.h"
 
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -54,14 +55,14 @@ static struct request *request_new(void)
 	return list_entry(n, struct request, node);
 }
 
-void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error)
+void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error, int once)
 {
 	const struct kin_reply r = { .answer = (uint8_t)what, .error = (uint8_t)error };
 
 	slip_answer(m, &r);
 	if (fd < 0)
 		return;
-	sys_sendto(fd, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL);
+	kin_reply_send(fd, &r, once);
 	privfd_close(fd);
 }
 
@@ -97,8 +98,23 @@ static void settle(struct conn *c)
 		as_cold(c);
 }
 
-/* *error: as in struct kin_reply; on TCP it would be in the socket, for the first to ask. */
-static enum kin_answer given(struct request *a, bool patient, int *error)
+/*
+ * On TCP the error would be in the socket, for the first to ask: whoever reads this
+ * tells it.  Return: -1 if there is no error, or no descriptor: then each tells it,
+ * rather twice than not at all.  Both locks held.
+ */
+static int told_once(struct conn *c, int error)
+{
+	if (error && !c->owed_once) {
+		int fd = PRIVFD_NEW(sys2(SYS_eventfd2, 1, EFD_NONBLOCK | EFD_CLOEXEC));
+
+		st_rel(&c->owed_once, fd < 0 ? 0 : fd + 1);	/* pairs with conn_owed_take() */
+	}
+	return error ? c->owed_once - 1 : -1;
+}
+
+/* *error: as in struct kin_reply; *once: what goes with it, a descriptor of ours. */
+static enum kin_answer given(struct request *a, bool patient, int *error, int *once)
 {
 	struct conn *c = a->c;
 	enum kin_answer yes = KIN_YES;
@@ -113,7 +129,8 @@ static enum kin_answer given(struct request *a, bool patient, int *error)
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
 		if (yes != KIN_NO) {
 			settle(c);
-			*error = owed_error(&c->owed);	/* told by either: rather twice than not at all */
+			*error = conn_owed(c);
+			*once = told_once(c, *error);
 		}
 	}
 	conn_unlock_both(c);
@@ -123,14 +140,14 @@ static enum kin_answer given(struct request *a, bool patient, int *error)
 /* Return: true if the ask is over. */
 static bool request_look(struct request *a, uint64_t now)
 {
-	int error = 0;
-	enum kin_answer yes = given(a, now < a->full_ns, &error);
+	int error = 0, once = -1;
+	enum kin_answer yes = given(a, now < a->full_ns, &error, &once);	/* a->c has it while we do */
 
 	if ((yes == KIN_NO && now < a->deadline_ns) || (yes == KIN_FULL && now < a->full_ns))
 		return false;
 	if (yes == KIN_NO)
 		log_error("a child's connection did not come back in time");
-	request_answer(&a->m, a->fd, yes, error);
+	request_answer(&a->m, a->fd, yes, error, once);
 	list_del(&a->node);
 	list_push(&free_requests, &a->node);
 	conn_put(a->c);
@@ -167,7 +184,7 @@ void request_take(struct conn *c, const struct kin_msg *m, int fd)
 	uint64_t now = clock_ns();
 
 	if (!a) {
-		request_answer(m, fd, KIN_NO, 0);
+		request_answer(m, fd, KIN_NO, 0, -1);
 		conn_put(c);
 		return;
 	}

@@ -19,7 +19,7 @@
 /* The ask m for c, whose reference goes over, with the socket fd for the answer, or -1. */
 void request_take(struct conn *c, const struct kin_msg *m, int fd);
 /* At once; closes fd. */
-void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error);
+void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error, int once);
 void request_forget_all(void);		/* in a child */
 
 #endif

@@ -128,7 +128,7 @@ static ssize_t rx_end(struct conn *c, const struct io *io)
 	if (unlikely(c->rx_end_ns) && !c->rx_end_due)
 		return -EAGAIN;		/* more may come before it */
 	if (err && err != EPIPE && !c->rx.eof)	/* EPIPE comes after the end only */
-		return io->done ? -err : -owed_take(&c->owed);
+		return io->done ? -err : -conn_owed_take(c);
 	return c->rx.eof || c->rx.state == PRX_ENDED || ld_rlx(&c->reset) ? 0 : -EAGAIN;
 }
 

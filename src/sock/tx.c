@@ -602,7 +602,7 @@ static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 	if (unlikely(owed_error(&c->owed))) {	/* a write of no bytes tells it, too */
 		if (io->done)
 			return -EPIPE;	/* who had some keeps it for later */
-		int err = owed_take(&c->owed);
+		int err = conn_owed_take(c);
 
 		return !err || err == EPIPE ? broken_pipe(io) : -err;
 	}

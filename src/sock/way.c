@@ -99,7 +99,7 @@ static bool way_over(int way)
 }
 
 /* Return: 0 the owner says so, -ETIMEDOUT, -EPIPE no answer will come. */
-static int await(int fd, struct kin_reply *r, uint64_t end)
+static int await(int fd, struct kin_reply *r, int *once, uint64_t end)
 {
 	for (;;) {
 		uint64_t now = clock_ns(), left = end > now ? end - now : 0;
@@ -110,15 +110,17 @@ static int await(int fd, struct kin_reply *r, uint64_t end)
 			return -ETIMEDOUT;
 		if (sys_ppoll(&p, 1, &ts, NULL) <= 0)
 			continue;
-		ssize_t n = sys_recvfrom(fd, r, sizeof(*r), MSG_DONTWAIT);
-		if (n == sizeof(*r))
+		privfd_close(*once);
+		int n = kin_reply_recv(fd, r, once);
+		if (n == 1)
 			return 0;
-		if (n != -EAGAIN && n != -EINTR)
+		if (n != -EAGAIN)
 			return -EPIPE;
 	}
 }
 
-static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, uint64_t end)
+static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, int *once,
+		       uint64_t end)
 {
 	int sv[2];
 	int err = kin_pair(sv);
@@ -128,7 +130,7 @@ static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, ui
 	err = kin_send(way, m, sv[1]);
 	privfd_close(sv[1]);
 	if (!err)
-		err = await(sv[0], r, end);
+		err = await(sv[0], r, once, end);
 	privfd_close(sv[0]);
 	return err;
 }
@@ -146,12 +148,12 @@ static int ask_by_slip(uint32_t i, struct kin_msg m, struct kin_reply *r, uint64
 }
 
 /* Return: 0, -ENOBUFS, -ECONNRESET it is lost, -ETIMEDOUT the owner has not done it. */
-static int ask(uint32_t i, const struct kin_msg *m, struct kin_reply *r)
+static int ask(uint32_t i, const struct kin_msg *m, struct kin_reply *r, int *once)
 {
 	uint64_t end = clock_ns() + ASK_MS * NS_PER_MS;
 
 	for (;;) {
-		int err = ask_by_pair(ways[i], m, r, end);
+		int err = ask_by_pair(ways[i], m, r, once, end);
 
 		if (err && err != -ETIMEDOUT)
 			err = ask_by_slip(i, *m, r, end);
@@ -165,23 +167,31 @@ static int ask(uint32_t i, const struct kin_msg *m, struct kin_reply *r)
 	}
 }
 
-/* The owner has taken the socket's error and leaves it to us: it is told as of a ring. */
-static void told(struct conn *c, uint32_t gen, int error)
+/*
+ * The owner has taken the socket's error and leaves it to us: it is told as of a ring.
+ * Return: once, or -1 if it is c's now.
+ */
+static int told(struct conn *c, uint32_t gen, int error, int once)
 {
 	conn_take_both(c);
 	if (ld_rlx(&c->gen) == gen) {
+		if (once >= 0 && !c->owed_once) {
+			st_rel(&c->owed_once, once + 1);	/* pairs with conn_owed_take() */
+			once = -1;
+		}
 		owed_add(&c->owed, error);
 		st_rlx(&c->ever_bound, true);
 		conn_watcher->bound(c);
 	}
 	conn_unlock_both(c);
+	return once;
 }
 
 int kin_use(struct conn *c, uint32_t bits)
 {
 	struct kin_reply r = { .answer = KIN_NO };
 	uint32_t gen = ld_rlx(&c->gen);
-	int err = -ECONNRESET;
+	int err = -ECONNRESET, once = -1;
 
 	bits &= ld_rlx(&c->kin);
 	if (!bits)
@@ -189,10 +199,11 @@ int kin_use(struct conn *c, uint32_t bits)
 	if (c->kin_way)
 		err = ask(c->kin_way - 1u,
 			  &(struct kin_msg){ .type = KIN_ASK, .id = c->id, .gen = gen,
-					     .bits = bits }, &r);
+					     .bits = bits }, &r, &once);
 	log_debug("fd %d asked for, ways %u: %d, error %u", c->fd, bits, err, r.error);
 	if (r.error)
-		told(c, gen, r.error);
+		once = told(c, gen, r.error, once);
+	privfd_close(once);
 	if (err == -ENOBUFS) {
 		and_acqrel(&c->kin, (uint8_t)~CONN_RX);
 		return -EAGAIN;
@@ -261,12 +272,14 @@ void kin_use_set(const void *set)
 {
 	const struct kin_msg m = { .type = KIN_SET, .set = (uintptr_t)set };
 	struct kin_reply r;
+	int none = -1;
 
 	for (uint32_t i = 0; i < nways; i++)
 		if (served[i])
-			ask(i, &m, &r);
+			ask(i, &m, &r, &none);
 		else
 			kin_send(ways[i], &m, -1);	/* it has nothing of it but cold conns */
+	privfd_close(none);
 }
 
 bool kin_others(void)

@@ -2,6 +2,7 @@
 /*
  * Epoll sets that a process and its child hold together: whoever changes an
  * entry does so for both, and an entry lives as long as somebody holds its socket.
+ * And the error of a socket, which is told to one of them.
  */
 #include "conform.h"
 
@@ -146,6 +147,26 @@ static int does_answer(int ep, int fd)
 	return read(answered, buf, 8) == 2 && write(answered, buf, 2) == 2 ? 0 : 1;
 }
 
+static int does_fail(int ep, int fd)
+{
+	char buf[8];
+
+	return read(fd, buf, 8) < 0 ? errno : 0;
+}
+
+static int does_ask(int ep, int fd)
+{
+	int err = -1;
+	socklen_t len = sizeof(err);
+
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? errno : err;
+}
+
+static int does_send(int ep, int fd)
+{
+	return send(fd, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
 static child_fn *const deletes[] = { does_del, NULL };
 static child_fn *const adds[] = { does_add, NULL };
 static child_fn *const changes[] = { does_mod, NULL };
@@ -157,6 +178,9 @@ static child_fn *const closes[] = { does_close, NULL };
 static child_fn *const accepts[] = {
 	does_accept, does_answer, does_answer, does_answer, does_answer, does_answer, does_answer, NULL
 };
+static child_fn *const fails[] = { does_look, does_fail, does_fail, does_send, NULL };
+static child_fn *const asks[] = { does_look, does_ask, does_fail, does_send, NULL };
+static child_fn *const sends[] = { does_look, does_send, does_fail, NULL };
 static child_fn *const polls[] = { does_poll, NULL };
 static child_fn *const looks[] = { does_look, does_poll, NULL };
 
@@ -575,6 +599,62 @@ static void reset_read(struct role *r)
 	}
 }
 
+/* Parent and child have both seen it; the one that asks first is told, and the other is not. */
+static void told_to_one(struct role *r, bool late, bool parent, child_fn *const *fns, child_fn *own)
+{
+	struct child k;
+
+	conn_open(r);
+	CLIENT(r)
+		client_resets(r);
+	SERVER(r) {
+		int ep = late ? set_new(r) : set_start(r, &k, EPOLLIN, fns);
+
+		if (late)
+			TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->s, EPOLLIN, 1));
+		bytes_come(r);
+		CHECK(r, event_settled(r->s, POLLIN, POLLERR | POLLHUP) & POLLERR);
+		if (late)
+			child_start(r, &k, ep, fns);
+		TRY(r, 0, child_does(&k));
+		if (parent)
+			SHOW(r, own(ep, r->s));
+		for (int i = 1; fns[i]; i++)
+			SHOW(r, child_does(&k));
+		SHOW(r, own(ep, r->s));
+		SHOW(r, does_ask(ep, r->s));
+		SHOW(r, does_send(ep, r->s));
+		TRY(r, 0, child_end(&k));
+		TRY(r, 0, close(ep));
+		TRY(r, 0, close(r->s));
+	}
+}
+
+static void parent_reads_first(struct role *r)
+{
+	told_to_one(r, false, true, fails, does_fail);
+}
+
+static void parent_asks_first(struct role *r)
+{
+	told_to_one(r, true, true, fails, does_ask);
+}
+
+static void child_reads_first(struct role *r)
+{
+	told_to_one(r, false, false, fails, does_fail);
+}
+
+static void child_asks_first(struct role *r)
+{
+	told_to_one(r, true, false, asks, does_send);
+}
+
+static void child_sends_first(struct role *r)
+{
+	told_to_one(r, false, false, sends, does_ask);
+}
+
 const struct conf_case kinsets_cases[] = {
 	{ "kinset-put-back", put_back, PROCESS | WAIT_EPOLL },
 	{ "kinset-added", added, PROCESS | WAIT_EPOLL },
@@ -589,5 +669,10 @@ const struct conf_case kinsets_cases[] = {
 	{ "kinset-reset-before", reset_before, PROCESS | WAIT_EPOLL },
 	{ "kinset-reset-after", reset_after, PROCESS | WAIT_EPOLL },
 	{ "kinset-reset-read", reset_read, PROCESS | WAIT_EPOLL },
+	{ "kinset-parent-reads-first", parent_reads_first, PROCESS | WAIT_EPOLL },
+	{ "kinset-parent-asks-first", parent_asks_first, PROCESS | WAIT_EPOLL },
+	{ "kinset-child-reads-first", child_reads_first, PROCESS | WAIT_EPOLL },
+	{ "kinset-child-asks-first", child_asks_first, PROCESS | WAIT_EPOLL },
+	{ "kinset-child-sends-first", child_sends_first, PROCESS | WAIT_EPOLL },
 	{ NULL, NULL, 0 }
 };
