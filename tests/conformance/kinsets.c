@@ -179,6 +179,7 @@ static child_fn *const accepts[] = {
 	does_accept, does_answer, does_answer, does_answer, does_answer, does_answer, does_answer, NULL
 };
 static child_fn *const fails[] = { does_look, does_fail, does_fail, does_send, NULL };
+static child_fn *const polls_late[] = { does_fail, does_look, does_poll, NULL };
 static child_fn *const asks[] = { does_look, does_ask, does_fail, does_send, NULL };
 static child_fn *const sends[] = { does_look, does_send, does_fail, NULL };
 static child_fn *const polls[] = { does_poll, NULL };
@@ -599,6 +600,31 @@ static void reset_read(struct role *r)
 	}
 }
 
+/* ... and the child has read, before it has ever looked at the set. */
+static void reset_read_by_child(struct role *r)
+{
+	struct child k;
+
+	conn_open(r);
+	CLIENT(r)
+		client_resets(r);
+	SERVER(r) {
+		int ep = set_start(r, &k, EPOLLIN, polls_late);
+		struct pollfd p = { .fd = ep, .events = POLLIN };
+
+		bytes_come(r);
+		set_expect(r, ep, EPOLLIN | EPOLLERR | EPOLLHUP, 1);
+		TRY(r, ECONNRESET, child_does(&k));
+		TRY(r, 0, child_does(&k));
+		TRY(r, 0, child_does(&k));
+		TRY(r, 1, poll(&p, 1, 0));
+		set_expect(r, ep, EPOLLIN | EPOLLHUP, 1);
+		TRY(r, 0, child_end(&k));
+		TRY(r, 0, close(ep));
+		TRY(r, 0, close(r->s));
+	}
+}
+
 /* Parent and child have both seen it; the one that asks first is told, and the other is not. */
 static void told_to_one(struct role *r, bool late, bool parent, child_fn *const *fns, child_fn *own)
 {
@@ -669,6 +695,7 @@ const struct conf_case kinsets_cases[] = {
 	{ "kinset-reset-before", reset_before, PROCESS | WAIT_EPOLL },
 	{ "kinset-reset-after", reset_after, PROCESS | WAIT_EPOLL },
 	{ "kinset-reset-read", reset_read, PROCESS | WAIT_EPOLL },
+	{ "kinset-reset-read-by-child", reset_read_by_child, PROCESS | WAIT_EPOLL },
 	{ "kinset-parent-reads-first", parent_reads_first, PROCESS | WAIT_EPOLL },
 	{ "kinset-parent-asks-first", parent_asks_first, PROCESS | WAIT_EPOLL },
 	{ "kinset-child-reads-first", child_reads_first, PROCESS | WAIT_EPOLL },
