@@ -410,6 +410,29 @@ static int readable_now(struct conn *c, int fd)
 	return (int)MIN(most, MAX((uint64_t)queued + before, coming));
 }
 
+/* txl, after a look at what the device has done. */
+static struct conn *lock_unflown(int fd)
+{
+	const struct conn *c = fdtab_conn(fd);
+
+	if (c && conn_tx_on_ring(c) && conn_tx_far(c) && ld_rlx(&c->tx_flight))
+		engine_poll_all();
+	return conn_lock_tx(fd);
+}
+
+/*
+ * What is in the peer's memory is as good as acked.  far: small writes that the
+ * device has not done may not be there; of them it is known that there are some.
+ */
+static int ring_unacked(const struct conn *c)
+{
+	if (!conn_tx_far(c))
+		return 0;
+	if (!c->tx_flight)
+		return (int)(c->tx.P - c->tx_posted);
+	return (int)MAX(c->tx.P - conn_consumed(c, c->tx_words), 1u);
+}
+
 int sock_ioctl(int fd, unsigned long req, void *arg)
 {
 	struct conn *c;
@@ -436,10 +459,9 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 		*(int *)arg = r;
 		return 0;
 	case SIOCOUTQ:
-		c = io_bad_address(arg) ? NULL : conn_lock_tx(fd);
+		c = io_bad_address(arg) ? NULL : lock_unflown(fd);
 		if (c && conn_tx_on_ring(c) && c->tx.state != PTX_PUMP) {
-			/* what is in the peer's memory is as good as acked */
-			*(int *)arg = conn_tx_far(c) ? (int)(c->tx.P - c->tx_posted) : 0;
+			*(int *)arg = ring_unacked(c);
 			lock_drop(&c->txl);
 			return 0;
 		}
