@@ -196,7 +196,7 @@ struct conn {
 	uint64_t grant_ticks;		/* when to look again whether the peer may switch */
 	uint64_t rec_nonce;		/* what the peer's records must bear */
 	uint32_t peer_uid;		/* whose the other end is, says the kernel */
-	uint8_t only;			/* enum conn_only */
+	uint8_t only;			/* enum conn_only; a child's, too */
 	bool elsewhere;			/* ... that there is none on this host */
 	uint64_t bind_ns;		/* when BIND went out */
 	bool asked_again;		/* ... after some time, not for its traffic */
