@@ -29,6 +29,7 @@
 #include "sock/bind.h"
 #include "sock/far.h"
 #include "sock/io.h"
+#include "sock/kin.h"
 #include "sock/show.h"
 
 #define SETTLE_MS	50	/* the peer's background thread has run, on a full machine too */
@@ -381,6 +382,8 @@ static void rx_shut_late(struct conn *c)
 	conn_watcher->moved(c);
 	if (c->rx_shut_clean && (c->rx.left || (!sys_ioctl(c->fd, FIONREAD, &queued) && queued)))
 		shut_reset(c);
+	if (kin_shared(c))
+		st_rlx(&c->rx.left, 0);		/* all is there, and others read it too */
 }
 
 static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
@@ -689,13 +692,10 @@ bool rx_unmet_to_come(const struct conn *c)
 
 bool rx_shut_waits(struct conn *c)
 {
-	int queued = 0;
-
 	if (!rx_more_to_come(c) || conn_kernel_state(c) == TCP_CLOSE)
 		return false;
-	/* what is in the kernel's queue has come, read or not */
-	return rx_unmet_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||
-	       (uint64_t)queued < c->rx.left;
+	/* what is in the kernel's queue has come, and what a child has read of it */
+	return rx_unmet_to_come(c) || conn_still_to_come(c);
 }
 
 uint64_t rx_behind(const struct conn *c)

@@ -87,7 +87,9 @@ static void as_cold(struct conn *c)
 static void settle(struct conn *c)
 {
 	if (conn_is_back(c, CONN_RX) && c->rx.state == PRX_RAW) {
-		st_rlx(&c->rx.left, 0);
+		/* an own SHUT_RD goes by what is still to come: the kernel would reset for that */
+		if (!c->rx_shut || c->rx_shut_clean || !rx_shut_waits(c))
+			st_rlx(&c->rx.left, 0);
 		if (c->rx_shut)
 			rx_act(c, 0);		/* the kernel's turn to say so */
 	}
