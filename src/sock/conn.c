@@ -409,7 +409,7 @@ void conn_fork_child(void)
 		c->tx_stuck = c->tx_shut = c->tx_fin_out = c->tx_blocked = false;
 		c->rx_shut = c->rx_shut_out = c->rx_shut_clean = c->closing = c->end_kin = false;
 		c->rx_end_ns = 0;
-		c->rx_end_due = false;
+		c->rx_end_due = c->rx_end_read = false;
 		c->owed &= OWED_TOLD;
 		c->owed_once = 0;
 		c->lurks = false;

@@ -127,6 +127,7 @@ struct conn {
 	uint64_t rx_switch_N;		/* far: of the last SWITCH; FAR_NO_SWITCH: it is forgotten */
 	uint64_t rx_end_ns;		/* far: when the kernel's end came, of which the judgement waits */
 	bool rx_end_due;		/* ... and waits no more */
+	bool rx_end_read;		/* a read of the program's has come to the kernel's end */
 	uint8_t rx_wlog;
 	bool rx_wanted;			/* the peer's writer sleeps: send CREDIT */
 	bool rx_granted;		/* GRANT is out */

@@ -120,6 +120,20 @@ static size_t rx_take(struct conn *c, struct io *io)
 	return n;
 }
 
+/*
+ * The end was judged by a look or by another thread, and is told now: as on TCP an
+ * urgent byte before it that nobody has asked for is gone by that.
+ */
+static void rx_end_pass(struct conn *c, const struct io *io)
+{
+	char byte;
+
+	if (c->rx.state != PRX_ENDED || c->rx_end_read || (io->flags & MSG_PEEK))
+		return;
+	c->rx_end_read = true;
+	sys_recvfrom(c->fd, &byte, 1, MSG_DONTWAIT);
+}
+
 /* After the last byte: the error, once, then the end.  Return: 0, -errno, -EAGAIN. */
 static ssize_t rx_end(struct conn *c, const struct io *io)
 {
@@ -129,6 +143,7 @@ static ssize_t rx_end(struct conn *c, const struct io *io)
 		return -EAGAIN;		/* more may come before it */
 	if (err && err != EPIPE && !c->rx.eof)	/* EPIPE comes after the end only */
 		return io->done ? -err : -conn_owed_take(c);
+	rx_end_pass(c, io);
 	return c->rx.eof || c->rx.state == PRX_ENDED || ld_rlx(&c->reset) ? 0 : -EAGAIN;
 }
 
@@ -354,6 +369,7 @@ static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
 	if (n == 0 && io->total > io->done) {
 		if (c->rx_shut_out)	/* which alone makes it read 0 */
 			return -EAGAIN;
+		c->rx_end_read = !(io->flags & MSG_PEEK);
 		rx_kernel_end(c, 0);
 		n = rx_ring(c, io);
 		return n == -EAGAIN ? 0 : n;

@@ -82,9 +82,59 @@ static void to_server_and_back(struct role *r)
 	conn_close(r);
 }
 
+/* An urgent byte that nobody has asked for is gone once a read has come to the end behind it. */
+static void not_asked_for(struct role *r)
+{
+	char buf[16] = "";
+
+	conn_open(r);
+	SERVER(r) {
+		TRY(r, 3, send(r->s, "abc", 3, 0));
+		TRY(r, 1, send(r->s, "!", 1, MSG_OOB));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r) {
+		poll_show(r, "end", POLLIN | POLLPRI | POLLRDHUP,
+			  (short)event_settled(r->c, POLLIN | POLLPRI | POLLRDHUP, POLLPRI | POLLRDHUP));
+		TRY(r, 3, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, -EINVAL, recv(r->c, buf, sizeof(buf), MSG_OOB));
+		poll_show(r, "over", POLLIN | POLLRDHUP, (short)event_await(r->c, POLLIN | POLLPRI | POLLRDHUP));
+		TRY(r, 0, at_mark(r->c));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* ... and can be asked for as long as none has. */
+static void asked_for_at_end(struct role *r)
+{
+	char buf[16] = "";
+
+	conn_open(r);
+	SERVER(r) {
+		TRY(r, 1, send(r->s, "!", 1, MSG_OOB));
+		TRY(r, 0, shutdown(r->s, SHUT_WR));
+	}
+	meet(r);
+	CLIENT(r) {
+		event_settled(r->c, POLLPRI | POLLRDHUP, POLLPRI | POLLRDHUP);
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+		TRY(r, 1, recv(r->c, buf, sizeof(buf), MSG_OOB | MSG_PEEK));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+		TRY(r, 1, recv(r->c, buf, sizeof(buf), MSG_OOB));
+		TRY(r, -EINVAL, recv(r->c, buf, sizeof(buf), MSG_OOB));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+	}
+	conn_close(r);
+}
+
 const struct conf_case urgent_cases[] = {
 	{ "urgent-out-of-band", out_of_band, 0 },
 	{ "urgent-in-line", in_line, 0 },
 	{ "urgent-both-ways", to_server_and_back, 0 },
+	{ "urgent-not-asked-for", not_asked_for, 0 },
+	{ "urgent-asked-for-at-end", asked_for_at_end, 0 },
 	{ NULL, NULL, 0 }
 };
