@@ -846,7 +846,7 @@ uint32_t conn_watch_wanted(const struct conn *c)
 	uint32_t ev = 0;
 
 	if (ld_rlx(&c->closing) && !c->end_kin)
-		ev = EPOLLIN | EPOLLRDHUP;
+		ev = EPOLLIN | EPOLLPRI | EPOLLRDHUP;
 	else if (conn_rx_on_ring(c) || ld_rlx(&c->rx.drop) > 0)
 		ev = EPOLLIN | EPOLLRDHUP;
 	else if (conn_tx_on_ring(c))	/* a RST or a death, of which nobody else would hear */

@@ -277,10 +277,21 @@ static bool end_left(struct conn *c)
 	return back || late;
 }
 
+/* An urgent byte is in no count of ours, and the next read goes past it: RST, as for any. */
+static void look_for_urgent(struct conn *c)
+{
+	struct pollfd p = { c->fd, POLLPRI, 0 };
+	struct timespec zero = { 0, 0 };
+
+	if (sys_ppoll(&p, 1, &zero, NULL) > 0 && p.revents & POLLPRI)
+		c->end_reset = true;
+}
+
 /* The same where nobody else holds it. */
 static bool end_over(struct conn *c)
 {
 	lock_drop(&c->txl);
+	look_for_urgent(c);
 	rx_swallow(c);
 	lock_take(&c->txl);
 	uint64_t age = clock_ns() - c->close_begun_ns;

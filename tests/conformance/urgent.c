@@ -130,11 +130,60 @@ static void asked_for_at_end(struct role *r)
 	conn_close(r);
 }
 
+/* An end that is closed answers an urgent byte as any other. */
+static void to_who_has_closed(struct role *r)
+{
+	char buf[4];
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+	meet(r);
+	CLIENT(r) {
+		long long begun;
+
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		begun = now_ms();
+		TRY(r, 1, send(r->c, "!", 1, MSG_OOB));
+		event_settled(r->c, 0, POLLHUP);
+		CHECK(r, now_ms() < begun + 1000);
+		TRY(r, -EPIPE, send(r->c, "!", 1, MSG_OOB | MSG_NOSIGNAL));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* The same where there was one before. */
+static void to_who_has_closed_again(struct role *r)
+{
+	char buf[4];
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 1, send(r->c, "!", 1, MSG_OOB));
+	SERVER(r) {
+		event_settled(r->s, POLLPRI, POLLPRI);
+		TRY(r, -EAGAIN, recv(r->s, buf, 1, MSG_DONTWAIT));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r) {
+		long long begun = now_ms();
+
+		event_settled(r->c, POLLRDHUP, POLLRDHUP);
+		TRY(r, 1, send(r->c, "!", 1, MSG_OOB));
+		event_settled(r->c, 0, POLLHUP);
+		CHECK(r, now_ms() < begun + 1000);
+		TRY(r, 0, close(r->c));
+	}
+}
+
 const struct conf_case urgent_cases[] = {
 	{ "urgent-out-of-band", out_of_band, 0 },
 	{ "urgent-in-line", in_line, 0 },
 	{ "urgent-both-ways", to_server_and_back, 0 },
 	{ "urgent-not-asked-for", not_asked_for, 0 },
 	{ "urgent-asked-for-at-end", asked_for_at_end, 0 },
+	{ "urgent-to-who-has-closed", to_who_has_closed, 0 },
+	{ "urgent-to-who-has-closed-again", to_who_has_closed_again, 0 },
 	{ NULL, NULL, 0 }
 };
