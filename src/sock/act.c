@@ -26,6 +26,7 @@
 #include "progress/bg.h"
 #include "progress/wait.h"
 #include "ring/ring.h"
+#include "sock/back.h"
 #include "sock/bind.h"
 #include "sock/far.h"
 #include "sock/io.h"
@@ -467,6 +468,25 @@ void conn_end_say(struct conn *c, enum slot_end end)
 {
 	if (c->tx_words && !conn_tx_far(c))
 		slot_end_set(c->tx_words, end);
+}
+
+bool rx_shut_cut(struct conn *c, uint64_t P)
+{
+	socklen_t len = sizeof(int);
+	int err;
+
+	if (!c->rx_shut_over || c->rx.e != c->rx_shut_e || P <= c->rx_shut_P || c->closing)
+		return false;
+	if (c->rx_shut_P > c->rx.Pb)
+		prx_on_data(&c->rx, c->rx.link, c->rx_shut_P - c->rx.Pb);
+	log_debug("fd %d reset: bytes behind an end of both ways", c->fd);
+	owed_add(&c->owed, ECONNRESET);
+	prx_cut(&c->rx);
+	conn_abort(c->fd);
+	sys_getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len);	/* it is owed */
+	peer_dead(c, false);
+	rx_act(c, PA_WAKE);
+	return true;
 }
 
 /*

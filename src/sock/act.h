@@ -48,6 +48,12 @@ bool rx_pull(struct conn *c);
 bool rx_settle(struct conn *c);
 /* SHUT_RD is the kernel's when the rest has come.  rxl held */
 bool rx_shut_waits(struct conn *c);
+
+/*
+ * rxl held, ON: the peer has written up to P.  Where both ways were shut over less
+ * than that: the reset that TCP gives, behind what there was then.  Return: true, it was.
+ */
+bool rx_shut_cut(struct conn *c, uint64_t P);
 /* RAW, but the peer is in a ring that was not met here, or is leaving it.  rxl held */
 bool rx_unmet_to_come(const struct conn *c);
 /* Bytes that the peer has put into the ring behind those of the kernel.  rxl held */

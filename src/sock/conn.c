@@ -407,7 +407,8 @@ void conn_fork_child(void)
 		c->rx_read = c->rx_waited = false;
 		c->tx_granted = c->rx_granted = c->listening = c->listen_there = false;
 		c->tx_stuck = c->tx_shut = c->tx_fin_out = c->tx_blocked = false;
-		c->rx_shut = c->rx_shut_out = c->rx_shut_clean = c->closing = c->end_kin = false;
+		c->rx_shut = c->rx_shut_out = c->rx_shut_clean = c->rx_shut_over = false;
+		c->closing = c->end_kin = false;
 		c->rx_end_ns = 0;
 		c->rx_end_due = c->rx_end_read = false;
 		c->owed &= OWED_TOLD;

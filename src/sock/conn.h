@@ -137,6 +137,9 @@ struct conn {
 	bool rx_shut_out;		/* ... and the kernel has been told */
 	uint8_t rx_shut_looks;		/* ... whether it may be, by timer */
 	bool rx_shut_clean;		/* ... both ways, with nothing unread: no byte is welcome */
+	bool rx_shut_over;		/* ... with this much in the ring: none behind that is welcome */
+	uint16_t rx_shut_e;
+	uint64_t rx_shut_P;
 	uint32_t owed;			/* the socket's error (owed.h) */
 	bool lowat;			/* SO_RCVLOWAT is above one: only the kernel knows IN */
 	bool inq;			/* TCP_INQ: how much is left is told with what is read */

@@ -11,6 +11,7 @@
 #include "ring/ring.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/msgs.h"
 #include "sock/unseen.h"
 #include "sock/window.h"
 
@@ -349,11 +350,7 @@ void conn_far_arrived(struct link *l, void *owner, uint32_t len, uint16_t what)
 	}
 	/* pairs with rx_look(): the bytes before P, which the completion has shown */
 	st_rel(&c->rx_words->p, slot_p_pack(P, slot_p_window_log2(w)));
-	if (unlikely(ld_rlx(&c->closing)))
-		conn_todo(c, JOB_CLOSE);
-	else if (conn_rx_on_ring(c) || rx_more_to_come(c))
-		conn_watcher->event(c, EPOLLIN);
-	unseen_note(c);
+	msgs_data(c);
 }
 
 void conn_far_switch(struct conn *c, const struct wire_msg *m)

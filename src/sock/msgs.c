@@ -223,15 +223,24 @@ static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
 	}
 }
 
-static void on_data(struct link *l, void *owner)
+void msgs_data(struct conn *c)
 {
-	struct conn *c = owner;
-
 	if (unlikely(ld_rlx(&c->closing)))
 		conn_todo(c, JOB_CLOSE);
 	else if (conn_rx_on_ring(c) || rx_more_to_come(c))
 		conn_watcher->event(c, EPOLLIN);
+	if (unlikely(ld_rlx(&c->rx_shut))) {	/* they may be unwelcome */
+		lock_take(&c->rxl);
+		if (c->rx.state == PRX_ON)
+			rx_look(c);
+		lock_drop(&c->rxl);
+	}
 	unseen_note(c);
+}
+
+static void on_data(struct link *l, void *owner)
+{
+	msgs_data(owner);
 }
 
 static void conn_dead(struct link *l, struct conn *c)

@@ -9,6 +9,9 @@ extern const struct link_user msgs_user;
 
 struct conn;
 
+/* Bytes have come into c's ring.  poll_lock held. */
+void msgs_data(struct conn *c);
+
 /* bind.c: BIND, BOUND, NOT_MINE, LATER go there. poll_lock held. */
 void bind_inbox(struct link *l, struct conn *c, const struct wire_msg *m);
 

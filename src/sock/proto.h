@@ -342,6 +342,8 @@ bool prx_last(const struct prx *rx, const struct ptx *tx, bool fin_acked, bool l
 /* the kernel's end of stream, everything before it parsed */
 void prx_on_kfin(struct prx *rx);
 void prx_on_krst(struct prx *rx);
+/* ON: the stream ends by a reset behind what has arrived. */
+void prx_cut(struct prx *rx);
 /*
  * VERDICT: judge the kernel's end.  Without shared memory in ON that is only
  * possible once the link has ended; a caller that sees the FIN there bounds

@@ -330,6 +330,12 @@ static bool rx_end(struct prx *rx, uint64_t from, uint64_t to, bool reset)
 	return true;
 }
 
+void prx_cut(struct prx *rx)
+{
+	st_rlx(&rx->krst, true);
+	rx_end(rx, rx->C, rx->Pb, true);
+}
+
 /* j: stream bytes beyond the slot's N that the application has had; false: fewer than none */
 static bool rx_had(const struct prx *rx, const struct pslot *s, uint64_t *j)
 {

@@ -64,6 +64,8 @@ bool rx_look(struct conn *c)
 		return false;
 	}
 	c->rx_wlog = (uint8_t)wlog;
+	if (unlikely(c->rx_shut) && rx_shut_cut(c, P))
+		return true;
 	if (likely(!conn_rx_far(c)))	/* there RESUME may come before WINDOW */
 		c->rx.window = 1ull << wlog;
 	return !(prx_on_data(&c->rx, c->rx.link, P - c->rx.Pb) & (PA_BREAK_LINK | PA_RESET));

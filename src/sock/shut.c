@@ -85,10 +85,25 @@ static void shutdown_both(struct conn *c)
 	rx_act(c, prx_want(&c->rx));
 }
 
+/*
+ * ... and the same over bytes that lie in the ring: those can be read, and the peer may
+ * go on there.  What it writes behind them is answered when it comes (rx_shut_cut()).
+ */
+static void shutdown_over(struct conn *c)
+{
+	if (!prx_in_epoch(&c->rx) || c->rx.want || (c->rx.state == PRX_NOTED && conn_rx_far(c)))
+		return;
+	c->rx_shut_e = c->rx.e;
+	c->rx_shut_P = slot_p_count(ld_acq(&c->rx_words->p));	/* pairs with slot_publish() */
+	c->rx_shut_over = true;
+}
+
 static bool nothing_unread(struct conn *c)
 {
 	if (c->rx.state == PRX_READY)
 		return !conn_rx_coming(c);
+	if (c->rx.state == PRX_NOTED)
+		return false;
 	return c->rx.state != PRX_ON || (rx_look(c) && c->rx.Pb == c->rx.C);
 }
 
@@ -128,7 +143,10 @@ int sock_shutdown(int fd, int how)
 			conn_unlock_both(c);
 		return result(section_away(real.shutdown(fd, how)));
 	}
-	bool clean = nothing_unread(c);		/* before the peer hears of an end */
+	bool both = (how != SHUT_WR || c->rx_shut) && (how != SHUT_RD || ld_rlx(&c->tx_shut));
+	bool clean = !c->rx_shut_over && nothing_unread(c);	/* before the peer hears of an end */
+	if (both && !clean && !c->rx_shut_over)
+		shutdown_over(c);
 	if (how != SHUT_RD)
 		err = shutdown_wr(c, fd);
 	/* what comes now earns a reset, but only behind the kernel's own FIN */

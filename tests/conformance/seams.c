@@ -920,6 +920,98 @@ static void shut_both_and_child(struct role *r)
 	conn_close(r);
 }
 
+/* Both ways are shut over unread bytes: what comes then earns a reset, and they can still be read. */
+static void shut_both_over_unread(struct role *r)
+{
+	char buf[16];
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 6, send(r->s, "unread", 6, 0));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 6, readable_await(r->c, 6));
+		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 0, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 4, send(r->s, "more", 4, 0));
+		event_settled(r->s, 0, POLLHUP);
+		TRY(r, -EPIPE, send(r->s, "more", 4, MSG_NOSIGNAL));
+		TRY(r, 0, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r) {
+		poll_show(r, "reset", POLLIN | POLLERR | POLLHUP | POLLRDHUP,
+			  (short)event_settled(r->c, POLLIN | POLLRDHUP, POLLERR | POLLHUP));
+		TRY(r, 3, recv(r->c, buf, 3, 0));
+		TRY(r, 3, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, -EPIPE, send(r->c, "a", 1, MSG_NOSIGNAL));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* The same of who reads on before it comes, and of who sees the reset first by its own call. */
+static void shut_both_and_read(struct role *r)
+{
+	char buf[16];
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 6, send(r->s, "unread", 6, 0));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 6, readable_await(r->c, 6));
+		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
+		TRY(r, 2, recv(r->c, buf, 2, 0));
+		TRY(r, 4, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 4, send(r->s, "more", 4, 0));
+		event_settled(r->s, 0, POLLHUP);
+		TRY(r, 0, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 4, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* ... and of who never sends any more: nothing is lost by it. */
+static void shut_both_then_end(struct role *r)
+{
+	char buf[16];
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 6, send(r->s, "unread", 6, 0));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 6, readable_await(r->c, 6));
+		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 0, recv(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->s));
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 6, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
 /* A reset that came before the fork is there for the child, and for the parent if nobody was told. */
 static void reset_before_fork(struct role *r)
 {
@@ -1014,6 +1106,9 @@ const struct conf_case seams_cases[] = {
 	{ "seam-looked-at-after-death", looked_at_after_death, PROCESS | UNCOUNTED },
 #endif
 	{ "seam-shut-both-and-child", shut_both_and_child, PROCESS },
+	{ "seam-shut-both-over-unread", shut_both_over_unread, 0 },
+	{ "seam-shut-both-and-read", shut_both_and_read, 0 },
+	{ "seam-shut-both-then-end", shut_both_then_end, 0 },
 	{ "seam-reset-before-fork", reset_before_fork, PROCESS },
 	{ "seam-reset-left-by-child", reset_left_by_child, PROCESS },
 	{ NULL, NULL, 0 }
