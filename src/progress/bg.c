@@ -46,6 +46,9 @@
 #define RETRY_MS	100
 #define GONE_MS		100
 #define EVENTS		32
+#define CATCH_UP_MS	20
+#define CATCH_UP_NAP_US	20
+#define CATCH_UP_EVERY_US 50
 #define STACK_BYTES	(256 * 1024)
 #define STACK_MOST	(256 * 1024 * 1024)
 
@@ -292,6 +295,41 @@ void bg_expect(void)
 		return;
 	st_rlx(&expected, true);
 	bg_kick();
+}
+
+/* Has the loop been told of what it has not come to yet? */
+static bool behind(void)
+{
+	struct pollfd p = { .events = POLLIN };
+	struct timespec zero = { 0, 0 };
+
+	guard_enter();		/* pairs with bg_close() */
+	p.fd = ld_rlx(&epfd);
+	bool yes = p.fd >= 0 && bg_running() && sys_ppoll(&p, 1, &zero, NULL) > 0 && p.revents & POLLIN;
+	guard_exit();
+	return yes;
+}
+
+bool bg_catch_up(void)
+{
+	if (in_loop || !behind())
+		return false;
+	uint64_t end = clock_ns() + CATCH_UP_MS * NS_PER_MS;
+	do
+		sys_nap(CATCH_UP_NAP_US * NS_PER_US);
+	while (behind() && clock_ns() < end);
+	return true;
+}
+
+bool bg_catch_up_due(void)
+{
+	static uint64_t last;		/* a hint */
+	uint64_t now = clock_ticks();
+
+	if (now - ld_rlx(&last) < CATCH_UP_EVERY_US * clock_ticks_per_us)
+		return false;
+	st_rlx(&last, now);
+	return true;
 }
 
 /*

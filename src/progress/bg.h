@@ -92,6 +92,15 @@ static inline void bg_unpark(void)
  */
 void bg_expect(void);
 
+/*
+ * Of a death the kernel tells the loop first.  A caller that has found nothing, and will
+ * not wait, lets the loop come to what it has been told by now.  No lock held.  Return:
+ * true, there was something, so that it is worth another look.
+ */
+bool bg_catch_up(void);
+/* The same for what is done often: is the last time long ago? */
+bool bg_catch_up_due(void);
+
 void bg_forget(void);
 
 #endif

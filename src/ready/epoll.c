@@ -617,6 +617,8 @@ static int wait_held(struct eset *s, int ep, struct epoll_event *ev, int max, ui
 			engine_poll();
 		int n = gather(s, ep, ev, max, ask, deadline != 0);
 
+		if (!n && deadline == 0 && unlikely(bg_catch_up()))
+			n = gather(s, ep, ev, max, true, false);
 		if (n < 0)
 			return n;
 		if (unlikely(ld_rlx(&s->missed)) && !n)

@@ -578,14 +578,17 @@ static bool rx_look_again(struct rx_call *t, struct conn *c)
 	bool sure = on || s == PRX_ENDED ||
 		    (ld_rlx(&c->meet) != MEET_BOUND && s == PRX_RAW && !rx_more_to_come(c));
 	bool settle = !again && !sure;
-	if (settle && !far)
+	bool late = on && !again && bg_catch_up_due();
+	if ((settle || late) && !far)
 		conn_get(c);
 	lock_drop(&c->rxl);
+	if (late)		/* its peer may have died */
+		again = bg_catch_up() && ld_rlx(&c->rx.state) != s;
 	if (settle)		/* or it had moved before we came to look */
 		again = rx_settle(c) || ld_rlx(&c->rx.state) != s;
 	if (settle && !again && !t->again)	/* a switch refused meanwhile leaves no other trace */
 		again = t->again = !sys_ioctl(fd, FIONREAD, &queued) && queued;
-	if (settle || far)
+	if (settle || late || far)
 		conn_put(c);
 	return again;
 }

@@ -891,6 +891,83 @@ static void looked_at_after_death(struct role *r)
 }
 #endif
 
+#if defined(__x86_64__)
+/* The kernel's state of a connection, asked past every library. */
+static int raw_state(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+	register long level_info __asm__("rdx") = TCP_INFO;
+	register void *at __asm__("r10") = &info;
+	register socklen_t *room __asm__("r8") = &len;
+	long ret;
+
+	__asm__ __volatile__("syscall" : "=a"(ret)
+			     : "a"(SYS_getsockopt), "D"((long)fd), "S"((long)IPPROTO_TCP), "r"(level_info),
+			       "r"(at), "r"(room) : "rcx", "r11", "memory");
+	return ret ? -1 : info.tcpi_state;
+}
+
+/* The server is killed over unread bytes; its client goes on at the moment when the kernel knows. */
+static void death_come(struct role *r)
+{
+	CLIENT(r)
+		TRY(r, 6, send(r->c, "unread", 6, 0));
+	meet(r);
+	SERVER(r) {
+		long ret;
+
+		close(r->listener);
+		__asm__ __volatile__("syscall" : "=a"(ret) : "a"(SYS_exit_group), "D"(0L) : "rcx", "r11", "memory");
+		__builtin_unreachable();
+	}
+	CLIENT(r) {
+		const char *fault = getenv("SIDESTEP_FAULT");
+		long long end = now_ms() + 5000;
+
+		while (raw_state(r->c) == TCP_ESTABLISHED && now_ms() < end)
+			;
+		/* where no memory is shared an end is judged a little later (doc/PROGRESS.md) */
+		if (fault && strstr(fault, "far"))
+			event_settled(r->c, 0, POLLHUP);
+	}
+}
+
+/* A call that does not wait finds a death that has been. */
+static void death_in_set(struct role *r)
+{
+	conn_open(r);
+	CLIENT(r) {
+		int ep = set_new(r);
+		struct epoll_event ev = { 0 };
+
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLIN | EPOLLRDHUP, 0));
+		TRY(r, 0, epoll_wait(ep, &ev, 1, 0));
+		death_come(r);
+		TRY(r, 1, epoll_wait(ep, &ev, 1, 0));
+		epoll_show(r, "event", EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP, ev.events);
+		MUST(r, close(ep));
+		TRY(r, 0, close(r->c));
+	}
+	SERVER(r)
+		death_come(r);
+}
+
+static void death_read(struct role *r)
+{
+	char buf[4];
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, -EAGAIN, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+	death_come(r);
+	CLIENT(r) {
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		TRY(r, 0, close(r->c));
+	}
+}
+#endif
+
 /* Both ways are over, and a child reads what there is. */
 static void shut_both_and_child(struct role *r)
 {
@@ -1104,6 +1181,8 @@ const struct conf_case seams_cases[] = {
 	{ "seam-looked-at-after-reset", looked_at_after_reset, 0 },
 #if defined(__x86_64__)
 	{ "seam-looked-at-after-death", looked_at_after_death, PROCESS | UNCOUNTED },
+	{ "seam-death-in-set", death_in_set, PROCESS | UNCOUNTED },
+	{ "seam-death-read", death_read, PROCESS | UNCOUNTED },
 #endif
 	{ "seam-shut-both-and-child", shut_both_and_child, PROCESS },
 	{ "seam-shut-both-over-unread", shut_both_over_unread, 0 },
