@@ -36,7 +36,13 @@ static bool unreserved;
 
 uint32_t privfd_windows;
 __thread uint32_t privfd_seen;
-static struct lock window_lock;		/* a leaf: one window at a time */
+static struct lock window_lock;		/* one window at a time */
+/*
+ * A leaf: numbers and their bits change together.  fork() copies the descriptors
+ * first and the memory later; what is closed in between would stay open in the
+ * child, unknown there.
+ */
+static struct lock bits_lock;
 
 static int choose_base(void)
 {
@@ -67,7 +73,8 @@ static void note(int fd)
 			break;
 }
 
-int privfd_dup(int fd)
+/* bits_lock held */
+static int dup_high(int fd)
 {
 	int hi = -EINVAL;
 
@@ -84,6 +91,16 @@ int privfd_dup(int fd)
 	}
 	if (hi >= 0)
 		note(hi);
+	return hi;
+}
+
+int privfd_dup(int fd)
+{
+	section_enter();
+	lock_take(&bits_lock);
+	int hi = dup_high(fd);
+	lock_drop(&bits_lock);
+	section_leave();
 	return hi;
 }
 
@@ -257,13 +274,34 @@ void privfd_close(int fd)
 {
 	if (fd < 0 || !privfd_is(fd))
 		return;
+	section_enter();
+	lock_take(&bits_lock);
 	and_acqrel(&bits[fd / 64], ~(1ull << (fd % 64)));
 	sys_close(fd);
+	lock_drop(&bits_lock);
+	section_leave();
+}
+
+void privfd_fork_prepare(void)
+{
+	lock_take(&window_lock);
+	lock_take(&bits_lock);
+}
+
+void privfd_fork_parent(void)
+{
+	lock_drop(&bits_lock);
+	lock_drop(&window_lock);
+}
+
+void privfd_fork_child(void)
+{
+	lock_reset(&bits_lock);
+	lock_reset(&window_lock);
 }
 
 void privfd_close_all(bool (*keep)(int fd))
 {
-	lock_reset(&window_lock);
 	uint32_t windows = ld_rlx(&privfd_windows);
 
 	st_rlx(&privfd_windows, windows + (windows & 1));

@@ -97,6 +97,14 @@ bool privfd_is(int fd);
 /* The lowest of ours at or above fd, or -1: for close_range(). */
 int privfd_next(int fd);
 
+/*
+ * Over a fork no number of ours comes or goes.  prepare: in a section, as the last
+ * lock; child: first, before anything closes a number.
+ */
+void privfd_fork_prepare(void);
+void privfd_fork_parent(void);
+void privfd_fork_child(void);
+
 /* In the child of a fork: close all of ours but those to be kept (the rest are the parent's). */
 void privfd_close_all(bool (*keep)(int fd));
 

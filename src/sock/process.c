@@ -184,7 +184,7 @@ void process_fork_prepare(void)
 	kin_fork_number();
 	lock_take(&engine.load_lock);
 	process_hooks->fork_prepare();
-	privfd_hold();
+	privfd_fork_prepare();
 	forking = true;
 }
 
@@ -193,7 +193,7 @@ void process_fork_parent(void)
 	if (!forking)
 		return;
 	forking = false;
-	privfd_release();
+	privfd_fork_parent();
 	process_hooks->fork_parent();
 	lock_drop(&engine.load_lock);
 	conn_fork_parent();
@@ -208,6 +208,7 @@ static bool kept(int fd)
 
 void process_fork_child(void)
 {
+	privfd_fork_child();
 	engine_forget();
 	wait_forget();
 	bg_forget();

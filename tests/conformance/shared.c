@@ -2,7 +2,9 @@
 /* What random sequences (tests/random) have found where a parent and its child use one connection. */
 #include "conform.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 
 /* Two connections, both warm: *s and *c, and the role's own. */
 static void two_open(struct role *r, int *s, int *c)
@@ -151,9 +153,60 @@ static void child_reads_all(struct role *r)
 		child_reads_once(r);
 }
 
+static long long now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000LL + ts.tv_nsec / 1000;
+}
+
+/* A fork just after a close: the child holds nothing of what was closed, and the peer hears of its end. */
+static void close_then_fork(struct role *r)
+{
+	size_t n = 64 << 20;
+	char *much = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int i, go[2], status = 0;
+
+	madvise(much, n, MADV_NOHUGEPAGE);
+	memset(much, 1, n);		/* a fork takes its time */
+	for (i = 0; i < 16; i++) {
+		pid_t pid = -1;
+
+		conn_open(r);
+		SERVER(r) {
+			MUST(r, pipe(go));
+			TRY(r, 0, close(r->s));
+			for (long long end = now_us() + 40 * i; now_us() < end;)
+				;
+			pid = (pid_t)MUST(r, fork());
+			if (pid == 0)
+				_exit(read(go[0], &status, 1) == 1 ? 0 : 1);
+		}
+		CLIENT(r) {
+			char byte;
+
+			TRY(r, 0, recv(r->c, &byte, 1, 0));
+			TRY(r, 1, send(r->c, "x", 1, 0));
+			poll_show(r, "answer", POLLHUP, (short)(event_settled(r->c, 0, POLLHUP) & POLLHUP));
+			TRY(r, 0, close(r->c));
+		}
+		meet(r);
+		SERVER(r) {
+			MUST(r, write(go[1], "g", 1));
+			MUST(r, waitpid(pid, &status, 0));
+			TRY(r, 0, status);
+			close(go[0]);
+			close(go[1]);
+		}
+	}
+	munmap(much, n);
+}
+
 const struct conf_case shared_cases[] = {
 	{ "seam-shut-rd-then-child", shut_rd_then_child, PROCESS },
 	{ "seam-shut-both-child-reads", shut_both_child_reads, PROCESS },
 	{ "seam-child-reads-all", child_reads_all, PROCESS },
+	{ "seam-close-then-fork", close_then_fork, PROCESS },
 	{ NULL, NULL, 0 }
 };
