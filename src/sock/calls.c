@@ -311,6 +311,26 @@ static int splice_error(int pipe, int out, size_t n)
 	return err == EPIPE ? 0 : -err;
 }
 
+/* Past us, but counted: what is behind our records is the program's. */
+static ssize_t splice_by_kernel(int in, off64_t *inoff, int out, off64_t *outoff, size_t n,
+				unsigned flags)
+{
+	struct conn *c = fdtab_tracked(out) ? conn_lock_tx(out) : NULL;
+
+	if (c && !c->established) {
+		lock_drop(&c->txl);
+		c = NULL;
+	}
+	uint32_t gen = c ? ld_rlx(&c->gen) : 0;
+	bool alone = c && tx_kernel_begin(c);
+	ssize_t r = section_away(real.splice(in, inoff, out, outoff, n, flags));
+	if (r < 0)
+		r = -errno;
+	if (c)
+		tx_kernel_end(c, gen, alone, NULL, 0, r > 0 ? (size_t)r : 0);
+	return r;
+}
+
 ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, unsigned flags)
 {
 	if (fdtab_tracked(in))
@@ -320,10 +340,8 @@ ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, 
 	int err = splice_error(in, out, n);
 	if (err)
 		return err;
-	ssize_t r = section_away(real.splice(in, inoff, out, outoff, n, flags));
-	if (r < 0)
-		return -errno;
-	if (r && fdtab_tracked(in))
+	ssize_t r = splice_by_kernel(in, inoff, out, outoff, n, flags);
+	if (r > 0 && fdtab_tracked(in))
 		rx_spliced(in, (size_t)r);
 	return r;
 }
@@ -410,33 +428,10 @@ static int readable_now(struct conn *c, int fd)
 	return (int)MIN(most, MAX((uint64_t)queued + before, coming));
 }
 
-/* txl, after a look at what the device has done. */
-static struct conn *lock_unflown(int fd)
-{
-	const struct conn *c = fdtab_conn(fd);
-
-	if (c && conn_tx_on_ring(c) && conn_tx_far(c) && ld_rlx(&c->tx_flight))
-		engine_poll_all();
-	return conn_lock_tx(fd);
-}
-
-/*
- * What is in the peer's memory is as good as acked.  far: small writes that the
- * device has not done may not be there; of them it is known that there are some.
- */
-static int ring_unacked(const struct conn *c)
-{
-	if (!conn_tx_far(c))
-		return 0;
-	if (!c->tx_flight)
-		return (int)(c->tx.P - c->tx_posted);
-	return (int)MAX(c->tx.P - conn_consumed(c, c->tx_words), 1u);
-}
-
 int sock_ioctl(int fd, unsigned long req, void *arg)
 {
 	struct conn *c;
-	int r;
+	int r, n = 0;
 
 	if (req != FIOCLEX && req != FIONCLEX)
 		kin_first(fd, CONN_BOTH);
@@ -459,18 +454,11 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 		*(int *)arg = r;
 		return 0;
 	case SIOCOUTQ:
-		c = io_bad_address(arg) ? NULL : lock_unflown(fd);
-		if (c && conn_tx_on_ring(c) && c->tx.state != PTX_PUMP) {
-			*(int *)arg = ring_unacked(c);
-			lock_drop(&c->txl);
-			return 0;
-		}
-		uint64_t records = c ? c->tx.kc - c->tx.app : 0;	/* behind all of the program's */
-		if (c)
-			lock_drop(&c->txl);
-		r = result(section_away(real.ioctl(fd, req, arg)));
-		if (r >= 0 && records)
-			*(int *)arg -= (int)MIN((uint64_t)MAX(*(int *)arg, 0), records);
+		if (!fdtab_conn(fd) || io_bad_address(arg))
+			break;
+		r = info_outq(fd, &n);
+		if (!r)
+			*(int *)arg = n;
 		return r;
 	default:
 		break;

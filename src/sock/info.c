@@ -16,8 +16,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/sys.h"
 #include "base/util.h"
+#include "progress/engine.h"
 #include "sock/conn.h"
+#include "sock/fdtab.h"
 #include "sock/sock.h"
 
 /* As in net/tcp_states.h; libc's names stand in a header that knows another tcp_info. */
@@ -54,6 +57,72 @@ static bool peer_has_ended(const struct conn *c, uint8_t state)
 {
 	return end_has_come(c) || ld_rlx(&c->rx.kfin) || state == CLOSE_WAIT || state == LAST_ACK ||
 	       state == CLOSING || state == TIME_WAIT;
+}
+
+/*
+ * SIOCOUTQ without what is ours: records between the kernel counts `from` and `to`,
+ * of which some may not be acked.  What is behind them is not known here: a child
+ * writes, too.  Return: as the ioctl, and *out.
+ */
+static int outq_less(int fd, uint64_t from, uint64_t to, uint64_t syn, int *out)
+{
+	struct tcp_info a = { 0 }, b = { 0 };
+	socklen_t la = sizeof(a), lb = sizeof(b);
+
+	for (int i = 0; i < 4; i++) {
+		sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &a, &la);
+		int err = sys_ioctl(fd, SIOCOUTQ, out);
+		if (err || !*out)
+			return err;
+		sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &b, &lb);
+		if (a.tcpi_bytes_acked == b.tcpi_bytes_acked)
+			break;
+	}
+	/* the SYN of the active side is an acked byte (Linux 6.18) */
+	uint64_t acked = b.tcpi_bytes_acked - MIN(syn, b.tcpi_bytes_acked);
+	from = MAX(from, acked);
+	to = MIN(to, acked + (uint64_t)MAX(*out, 0));
+	if (to > from)
+		*out -= (int)(to - from);
+	return 0;
+}
+
+/* txl, after a look at what the device has done. */
+static struct conn *lock_unflown(int fd)
+{
+	const struct conn *c = fdtab_conn(fd);
+
+	if (c && conn_tx_on_ring(c) && conn_tx_far(c) && ld_rlx(&c->tx_flight))
+		engine_poll_all();
+	return conn_lock_tx(fd);
+}
+
+/*
+ * What is in the peer's memory is as good as acked.  far: small writes that the
+ * device has not done may not be there; of them it is known that there are some.
+ */
+static int ring_unacked(const struct conn *c)
+{
+	if (!conn_tx_far(c))
+		return 0;
+	if (!c->tx_flight)
+		return (int)(c->tx.P - c->tx_posted);
+	return (int)MAX(c->tx.P - conn_consumed(c, c->tx_words), 1u);
+}
+
+int info_outq(int fd, int *out)
+{
+	struct conn *c = lock_unflown(fd);
+
+	if (c && conn_tx_on_ring(c) && c->tx.state != PTX_PUMP) {
+		*out = ring_unacked(c);
+		lock_drop(&c->txl);
+		return 0;
+	}
+	uint64_t from = c ? c->tx.rec_from : 0, to = c ? c->tx.rec_to : 0, syn = c && c->active;
+	if (c)
+		lock_drop(&c->txl);
+	return from < to ? outq_less(fd, from, to, syn, out) : sys_ioctl(fd, SIOCOUTQ, out);
 }
 
 static uint64_t queued(int fd, unsigned long what)

@@ -13,4 +13,7 @@ struct conn;
  */
 void info_true(int fd, const struct conn *c, void *info, size_t len);
 
+/* SIOCOUTQ: bytes that the peer has not acked.  Return: 0 or -errno.  Context: no lock held */
+int info_outq(int fd, int *out);
+
 #endif

@@ -113,7 +113,8 @@ struct ptx {
 	bool fin_sent;		/* FIN{e,P} is out in this epoch */
 	bool shut;		/* PA_SHUT_WR has been given */
 	bool closing;		/* CLOSING was received */
-	uint64_t app;		/* kc behind the last byte of the program's */
+	uint64_t rec_from;	/* kc before the last record, or those that touch */
+	uint64_t rec_to;	/* ... and behind it */
 	bool raw_after;		/* raw bytes followed the ring's in e */
 	uint16_t e;
 	uint16_t ask;		/* epoch of the other direction to be asked for, 0: none */

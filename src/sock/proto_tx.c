@@ -23,7 +23,7 @@
 
 void ptx_init(struct ptx *tx, uint64_t kc)
 {
-	*tx = (struct ptx){ .state = PTX_RAW, .kc = kc, .app = kc };
+	*tx = (struct ptx){ .state = PTX_RAW, .kc = kc };
 }
 
 int ptx_bind(struct ptx *tx, uint32_t link, bool shared, uint64_t nonce, uint64_t window)
@@ -69,10 +69,8 @@ enum ptx_where ptx_where(const struct ptx *tx)
 void ptx_kernel_wrote(struct ptx *tx, uint64_t n)
 {
 	st_rlx(&tx->kc, tx->kc + n);
-	if (n) {
+	if (n)
 		tx->raw_after = true;
-		tx->app = tx->kc;
-	}
 }
 
 bool ptx_unread(const struct ptx *tx, uint64_t C)
@@ -401,7 +399,10 @@ uint32_t ptx_record_wrote(struct ptx *tx, size_t n)
 	if (!tx->rec_cur || n > PREC_SIZE - tx->rec_done)
 		return PA_ILLEGAL;
 	tx->rec_done += n;
+	if (tx->rec_to != tx->kc)
+		tx->rec_from = tx->kc;
 	st_rlx(&tx->kc, tx->kc + n);
+	tx->rec_to = tx->kc;
 	if (tx->rec_done < PREC_SIZE)
 		return 0;
 	if (tx->rec_cur == PREC_SWITCH)

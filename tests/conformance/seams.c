@@ -1146,6 +1146,59 @@ static void reset_left_by_child(struct role *r)
 	}
 }
 
+/* One byte that waits for more, by splice() or by a child: is it seen to be on its way? */
+static int one_held_back(struct role *r, bool child)
+{
+	int p[2], n = -1, tries;
+
+	MUST(r, pipe(p));
+	MUST(r, write(p[1], "a", 1));
+	MUST(r, splice(p[0], NULL, r->c, NULL, 1, 0));
+	for (tries = 0; tries < 10; tries++) {
+		drained_await(r->c);	/* or an ack would let it go */
+		long long start = now_ms();
+		pid_t pid = child ? (pid_t)MUST(r, fork()) : 0;
+
+		if (child && pid == 0)
+			_exit(send(r->c, "a", 1, MSG_MORE) == 1 ? 0 : 1);
+		if (child) {
+			MUST(r, waitpid(pid, NULL, 0));
+		} else {
+			MUST(r, write(p[1], "a", 1));
+			MUST(r, splice(p[0], NULL, r->c, NULL, 1, SPLICE_F_MORE));
+		}
+		MUST(r, ioctl(r->c, SIOCOUTQ, &n));
+		if (now_ms() - start < 150)	/* TCP holds it for 200 ms */
+			break;
+	}
+	close(p[0]);
+	close(p[1]);
+	return n;
+}
+
+/* What others have written is behind what the library has, and waits. */
+static void held_back_is_seen(struct role *r)
+{
+	char buf[64];
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 1, send(r->c, "b", 1, 0));
+	SERVER(r)
+		TRY(r, 1, recv(r->s, buf, 1, 0));
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 1, one_held_back(r, false));
+		TRY(r, 1, one_held_back(r, true));
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		while (recv(r->s, buf, sizeof(buf), 0) > 0)
+			;
+	}
+	conn_close(r);
+}
+
 const struct conf_case seams_cases[] = {
 	{ "seam-unread-shows", unread_shows, WAIT_EPOLL },
 	{ "seam-set-behind-conn", set_behind_conn, WAIT_EPOLL },
@@ -1157,6 +1210,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-spliced-is-gone", spliced_is_gone, PROCESS },
 	{ "seam-reset-behind-fin", reset_behind_fin, 0 },
 	{ "seam-error-by-nothing", error_by_nothing, 0 },
+	{ "seam-held-back-is-seen", held_back_is_seen, PROCESS },
 	{ "seam-error-by-splice", error_by_splice, 0 },
 	{ "seam-recv-of-nothing", recv_of_nothing, 0 },
 	{ "seam-refused-shows", refused_shows, 0 },

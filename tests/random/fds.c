@@ -89,15 +89,22 @@ static void getopt_any(struct end *e, const struct op *o)
 	say_result(e, o, r, more);
 }
 
-/* count PLACE WHICH: 0 FIONREAD, 1 SIOCOUTQ, 2 SIOCATMARK */
+/*
+ * count PLACE WHICH: 0 FIONREAD, 1 SIOCOUTQ, 2 SIOCATMARK.  Of SIOCOUTQ the end is
+ * told: bytes that go to the kernel again (mode retreat) are acked once more.
+ */
 static void count_any(struct end *e, const struct op *o)
 {
 	static const unsigned long req[] = { FIONREAD, SIOCOUTQ, SIOCATMARK };
-	int n = -1, r;
+	int n = -1, r, tries = 0;
 	char more[24];
 
-	mark();
-	r = ioctl(fd_at(e, o->a[0]), req[o->a[1]], &n);
+	do {
+		if (tries)
+			poll(NULL, 0, 1);
+		mark();
+		r = ioctl(fd_at(e, o->a[0]), req[o->a[1]], &n);
+	} while (o->a[1] == 1 && n > 0 && ++tries < 300);
 	snprintf(more, sizeof(more), " %d", n);
 	say_result(e, o, r, more);
 }
