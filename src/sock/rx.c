@@ -743,7 +743,7 @@ static void rx_round(struct rx_call *t, struct conn *c)
 	/* after SHUT_RD what is there may be read, what comes later too; nobody waits for it */
 	t->shut = c->rx_shut;
 	t->blocking = rx_blocking(c, t->io) && !t->shut && (!t->seam || t->io->flags & (MSG_WAITALL | MSG_PEEK));
-	if (unlikely(ld_rlx(&c->inq)) && t->n >= 0)
+	if (unlikely(ld_rlx(&c->inq)) && (t->n >= 0 || (t->n == -EAGAIN && t->shut)))
 		t->inq = rx_inq(c);
 	if (!c->rx_granted && ld_rlx(&c->meet) == MEET_BOUND)
 		conn_warm(c);
@@ -859,17 +859,18 @@ static ssize_t rx_loop(struct rx_call *t)
 		}
 		if (unlikely(rx_seam_cut(t, c))) {
 			lock_drop(&c->rxl);
-			return finish(io, 0);
+			return rx_tell(t);
 		}
 		rx_round(t, c);
 		if (t->n == -EAGAIN && !t->blocking && !t->cold) {
 			if (rx_look_again(t, c))
 				continue;
-			return finish(io, t->shut ? 0 : t->n);
+			t->n = t->shut ? 0 : t->n;
+			return rx_tell(t);
 		}
 		if (unlikely(rx_peeks_on(t, c))) {
 			if (rx_peek_on(t, c))
-				return finish(io, t->n);
+				return rx_tell(t);
 			continue;
 		}
 		bool part = t->n > 0 && !t->cold && (size_t)t->n < io->total - io->done &&

@@ -632,6 +632,32 @@ static void oneshot_of_child(struct role *r)
 	conn_close(r);
 }
 
+/* Where the program reads no more, TCP_INQ is told with nothing as well: 0, or that there is no room for it. */
+static void inq_after_shut_rd(struct role *r)
+{
+	int one = 1;
+
+	conn_open(r);
+	SERVER(r) {
+		union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } control;
+		char buf[8];
+		struct iovec iov = { buf, sizeof(buf) };
+		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+		TRY(r, 0, setsockopt(r->s, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+		TRY(r, 0, shutdown(r->s, SHUT_RD));
+		TRY(r, 0, recvmsg(r->s, &m, MSG_DONTWAIT));
+		TRY(r, MSG_CTRUNC, m.msg_flags);
+		m.msg_control = &control;
+		m.msg_controllen = sizeof(control);
+		TRY(r, 0, recvmsg(r->s, &m, 0));
+		TRY(r, 0, m.msg_flags);
+		TRY(r, (long)sizeof(control), m.msg_controllen);
+		TRY(r, 0, *(int *)(void *)CMSG_DATA(&control.h));
+	}
+	conn_close(r);
+}
+
 /* What TCP_INQ adds comes with bytes that were in a ring when their sender went. */
 static void inq_at_end(struct role *r)
 {
@@ -1227,6 +1253,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-oneshot-after-reset", oneshot_after_reset, 0 },
 	{ "seam-oneshot-of-child", oneshot_of_child, PROCESS },
 	{ "seam-inq-at-end", inq_at_end, 0 },
+	{ "seam-inq-after-shut-rd", inq_after_shut_rd, 0 },
 	{ "seam-counted-at-once", counted_at_once, 0 },
 	{ "seam-little-comes-back", little_comes_back, TOGETHER },
 	{ "seam-close-over-urgent", close_over_urgent, 0 },
