@@ -219,8 +219,9 @@ int eset_sync(struct eent *e, bool force)
 	const struct conn *c = e->conn;
 	bool over = ld_rlx(&c->rx.state) == PRX_ENDED && (ld_rlx(&c->rx.end_reset) || ld_rlx(&c->reset));
 	bool ring = conn_rx_on_ring(c) && conn_tx_on_ring(c);
-	/* of these we say all, but to one who asks the set itself */
-	bool want = !e->disabled && !ring && (!over || e->shown || ld_rlx(&e->set->foreign));
+	/* of these we say all, but to one who asks the set itself, and but for the kernel's error */
+	bool want = !e->disabled && !ring &&
+		    (!over || ld_rlx(&c->err_left) || e->shown || ld_rlx(&e->set->foreign));
 	struct epoll_event ev = { .events = kernel_mask(e), .data.u64 = e->data };
 
 	if (e->disabled && ld_rlx(&e->set->theirs)) {
@@ -311,7 +312,7 @@ uint64_t conn_arrivals(struct conn *c)
 	else
 		n = ld_rlx(&c->rx_given) + conn_rx_on_the_way(c);
 	return n << 3 | (end & EPOLLRDHUP ? 4 : 0) | (end & EPOLLHUP ? 2 : 0) |
-	       (end & EPOLLERR ? 1 : 0);
+	       (end & EPOLLERR || ld_rlx(&c->err_left) ? 1 : 0);
 }
 
 bool eset_hup(struct eent *e)

@@ -559,6 +559,7 @@ void rx_kernel_end(struct conn *c, int err)
 
 	if (c->rx.state == PRX_ENDED)
 		return;
+	st_rlx(&c->err_left, reset && !err);
 	if (reset)
 		prx_on_krst(&c->rx);
 	else

@@ -141,6 +141,7 @@ struct conn {
 	uint16_t rx_shut_e;
 	uint64_t rx_shut_P;
 	uint32_t owed;			/* the socket's error (owed.h) */
+	bool err_left;			/* a reset that reads as an end: the kernel has its error still */
 	bool lowat;			/* SO_RCVLOWAT is above one: only the kernel knows IN */
 	bool inq;			/* TCP_INQ: how much is left is told with what is read */
 	bool reset;			/* the peer died over unread bytes: to the program a RST */

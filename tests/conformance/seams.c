@@ -632,6 +632,37 @@ static void oneshot_of_child(struct role *r)
 	conn_close(r);
 }
 
+/* A reset behind an end, on the kernel's side of a connection that had a ring: what reads 0 has an error all the same. */
+static void error_behind_end(struct role *r)
+{
+	int one = 1, none = 0;
+
+	conn_open(r);
+	SERVER(r) {
+		TRY(r, 0, ioctl(r->s, FIOASYNC, &one));		/* from here on the kernel's */
+		TRY(r, 0, ioctl(r->s, FIOASYNC, &none));
+	}
+	meet(r);
+	CLIENT(r)
+		TRY(r, 0, close(r->c));
+	SERVER(r) {
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+		char byte;
+
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->s, &ev));
+		poll_show(r, "end", POLLRDHUP, (short)(event_settled(r->s, POLLRDHUP, POLLRDHUP) & POLLRDHUP));
+		TRY(r, 1, send(r->s, "x", 1, 0));
+		poll_show(r, "reset", POLLHUP, (short)(event_settled(r->s, 0, POLLHUP) & POLLHUP));
+		TRY(r, 0, recv(r->s, &byte, 1, 0));
+		TRY(r, 1, epoll_wait(ep, &ev, 1, 1000));
+		epoll_show(r, "event", EPOLLIN | EPOLLERR | EPOLLHUP, ev.events);
+		TRY(r, 0, epoll_wait(ep, &ev, 1, 20));
+		close(ep);
+		TRY(r, 0, close(r->s));
+	}
+}
+
 /* Where the program reads no more, TCP_INQ is told with nothing as well: 0, or that there is no room for it. */
 static void inq_after_shut_rd(struct role *r)
 {
@@ -1253,6 +1284,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-oneshot-after-reset", oneshot_after_reset, 0 },
 	{ "seam-oneshot-of-child", oneshot_of_child, PROCESS },
 	{ "seam-inq-at-end", inq_at_end, 0 },
+	{ "seam-error-behind-end", error_behind_end, PROCESS },
 	{ "seam-inq-after-shut-rd", inq_after_shut_rd, 0 },
 	{ "seam-counted-at-once", counted_at_once, 0 },
 	{ "seam-little-comes-back", little_comes_back, TOGETHER },
