@@ -79,6 +79,17 @@ static void as_cold(struct conn *c)
 }
 
 /*
+ * The peer may not have heard yet that it is not granted any more: it cannot switch
+ * now.  One that writes to the kernel what it has kept needs a reader for that.
+ */
+static bool barred(const struct conn *c)
+{
+	if (c->rx.state != PRX_RAW || !c->rx_words || conn_rx_far(c))
+		return true;
+	return slot_bar(c->rx_words) || !slot_switching(c->rx_words);
+}
+
+/*
  * Others read and write the kernel socket from now on, and our counts are no
  * longer the kernel's.  With both ways back the conn is as before its first
  * ring here too: every call is the kernel's own, which knows O_NONBLOCK as
@@ -96,7 +107,7 @@ static void settle(struct conn *c)
 	bool shuts_known = (!c->rx_shut || c->rx_shut_out) && (!c->tx_shut || c->tx_fin_out);
 	if (conn_is_back(c, CONN_BOTH) && c->tx.state == PTX_RAW && c->rx.state == PRX_RAW &&
 	    !c->rx.eof && !owed_error(&c->owed) && !c->closing && c->meet == MEET_OVER &&
-	    shuts_known)
+	    shuts_known && barred(c))
 		as_cold(c);
 }
 
@@ -125,7 +136,8 @@ static enum kin_answer given(struct request *a, bool patient, int *error, int *o
 	if (ld_rlx(&c->gen) == a->m.gen && c->fd >= 0) {
 		bool may = !c->closing || c->end_kin;
 
-		if (!may || !conn_is_back(c, a->m.bits & CONN_RX) || (patient && conn_end_to_come(c)))
+		if (!may || !conn_is_back(c, a->m.bits & CONN_RX) || (patient && conn_end_to_come(c)) ||
+		    (a->m.bits & CONN_RX && !barred(c)))
 			yes = KIN_NO;
 		else if (!conn_is_back(c, a->m.bits))
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;

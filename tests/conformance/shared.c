@@ -153,6 +153,65 @@ static void child_reads_all(struct role *r)
 		child_reads_once(r);
 }
 
+/* What comes just after a child has had the connection is there for a read that does not wait. */
+static void child_then_bytes(struct role *r)
+{
+	static char buf[8192];
+	int i, j, status = 0, go[2];
+	pid_t pid = -1;
+
+	for (i = 0; i < 16; i++) {
+		listener_open(r);
+		conn_more(r, &r->s, &r->c);
+		for (j = 0; j < 20; j++) {	/* the client's way is warm, and so is its reader */
+			CLIENT(r) {
+				MUST(r, send(r->c, buf, 1000, 0));
+				drained_await(r->c);
+				status = recv(r->c, buf, 1, MSG_DONTWAIT) != -1;
+			}
+			meet(r);
+			SERVER(r)
+				status = recv_all(r->s, buf, 1000) != 1000;
+		}
+		TRY(r, 0, status);
+		CLIENT(r) {
+			MUST(r, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, go));
+			pid = (pid_t)MUST(r, fork());
+			if (pid == 0) {
+				int last = 0;
+
+				while (read(go[0], &status, 1) == 1 && !last) {
+					last = shutdown(r->c, 7) == 0 || errno != EINVAL;
+					MUST(r, write(go[0], "d", 1));
+				}
+				_exit(last);
+			}
+			poll(NULL, 0, 2);	/* the fork is over, whatever it has to do */
+			MUST(r, write(go[1], "g", 1));
+			MUST(r, read(go[1], &status, 1));
+		}
+		meet(r);
+		SERVER(r) {
+			TRY(r, 4096, send(r->s, buf, 4096, 0));
+			drained_await(r->s);
+		}
+		meet(r);
+		CLIENT(r) {
+			TRY(r, 4096, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+			TRY(r, 0, close(r->c));
+			MUST(r, shutdown(go[1], SHUT_WR));
+			MUST(r, waitpid(pid, &status, 0));
+			TRY(r, 0, status);
+			close(go[0]);
+			close(go[1]);
+		}
+		SERVER(r) {
+			TRY(r, 0, close(r->s));
+			TRY(r, 0, close(r->listener));
+		}
+	}
+}
+
 static long long now_us(void)
 {
 	struct timespec ts;
@@ -207,6 +266,7 @@ const struct conf_case shared_cases[] = {
 	{ "seam-shut-rd-then-child", shut_rd_then_child, PROCESS },
 	{ "seam-shut-both-child-reads", shut_both_child_reads, PROCESS },
 	{ "seam-child-reads-all", child_reads_all, PROCESS },
+	{ "seam-child-then-bytes", child_then_bytes, PROCESS | COLD },
 	{ "seam-close-then-fork", close_then_fork, PROCESS },
 	{ NULL, NULL, 0 }
 };
