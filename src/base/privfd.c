@@ -25,6 +25,7 @@
 #define SLOTS	65536		/* numbers beyond are not used */
 #define ROOM	4096		/* what we like to have above base */
 #define WORDS	(SLOTS / 64)
+#define LEAVING		16
 #define SPARES	2
 
 static int base;			/* 0: not chosen yet */
@@ -40,9 +41,12 @@ static struct lock window_lock;		/* one window at a time */
 /*
  * A leaf: numbers and their bits change together.  fork() copies the descriptors
  * first and the memory later; what is closed in between would stay open in the
- * child, unknown there.
+ * child, unknown there.  A close() may block (a last one with SO_LINGER, of what
+ * somebody has sent us), so it is made outside of the lock, and a child finds the
+ * number among the leaving.
  */
 static struct lock bits_lock;
+static int leaving[LEAVING];		/* 1 + number; 0: free */
 
 static int choose_base(void)
 {
@@ -274,11 +278,22 @@ void privfd_close(int fd)
 {
 	if (fd < 0 || !privfd_is(fd))
 		return;
+	int i = 0;
+
 	section_enter();
 	lock_take(&bits_lock);
+	while (i < LEAVING && ld_rlx(&leaving[i]))
+		i++;
 	and_acqrel(&bits[fd / 64], ~(1ull << (fd % 64)));
-	sys_close(fd);
+	if (i < LEAVING)
+		st_rlx(&leaving[i], fd + 1);
+	else
+		sys_close(fd);
 	lock_drop(&bits_lock);
+	if (i < LEAVING) {
+		sys_close(fd);
+		st_rlx(&leaving[i], 0);
+	}
 	section_leave();
 }
 
@@ -308,5 +323,12 @@ void privfd_close_all(bool (*keep)(int fd))
 	for (int fd = privfd_next(0); fd >= 0; fd = privfd_next(fd + 1))
 		if (!keep || !keep(fd))
 			privfd_close(fd);
+	for (int i = 0; i < LEAVING; i++) {
+		int fd = leaving[i] - 1;
+
+		if (fd >= 0 && !privfd_is(fd))
+			sys_close(fd);
+		leaving[i] = 0;
+	}
 	memset(spare, 0, sizeof(spare));
 }
