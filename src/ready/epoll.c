@@ -160,12 +160,12 @@ static int ctl_other(int ep, int op, int fd, struct epoll_event *ev)
 	return err;
 }
 
-/* Of a set that has come over a fork: does the other side live? */
+/* Of a set that has gone or come over a fork: does the other side live? */
 static bool used_by_others(struct eset *s)
 {
 	if (likely(!ld_rlx(&s->theirs)))
 		return false;
-	st_rlx(&s->theirs, kin_others());
+	st_rlx(&s->theirs, kin_others() || kin_any());
 	return ld_rlx(&s->theirs);
 }
 

@@ -122,8 +122,7 @@ void conn_put(struct conn *c)
 	show_gone(c);
 	prefix_keep(&c->tx_prefix, &conn_prefix_pool);
 	prefix_keep(&c->rx_prefix, &conn_prefix_pool);
-	privfd_close(c->owed_once - 1);
-	c->owed_once = 0;
+	privfd_close(xchg_acqrel(&c->owed_once, 0) - 1);
 	lock_take(&conns_lock);
 	st_rlx(&c->gen, c->gen + 1);
 	list_insert(&free_conns, &c->all);
@@ -284,22 +283,22 @@ void conn_todo_soon(struct conn *c, uint32_t bits)
 int conn_owed_take(struct conn *c)
 {
 	int err = owed_take(&c->owed), once = ld_acq(&c->owed_once) - 1;	/* pairs with told_once(), told() */
-	uint64_t n;
+	char b;
 
 	if (likely(!err || once < 0))
 		return err;
-	return sys_read(once, &n, sizeof(n)) == sizeof(n) ? err : 0;
+	return sys_recvfrom(once, &b, 1, MSG_DONTWAIT) == 1 ? err : 0;
 }
 
 int conn_owed(struct conn *c)
 {
 	int err = owed_error(&c->owed);
-	struct timespec zero = { 0, 0 };
+	char b;
 
 	if (likely(!err))
 		return 0;
-	struct pollfd p = { ld_acq(&c->owed_once) - 1, POLLIN, 0 };	/* pairs with told_once(), told() */
-	if (p.fd < 0 || sys_ppoll(&p, 1, &zero, NULL) != 0)
+	int once = ld_acq(&c->owed_once) - 1;	/* pairs with told_once(), told() */
+	if (once < 0 || sys_recvfrom(once, &b, 1, MSG_DONTWAIT | MSG_PEEK) == 1)
 		return err;
 	owed_take(&c->owed);		/* by another process */
 	return 0;

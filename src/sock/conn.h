@@ -180,7 +180,7 @@ struct conn {
 	uint8_t kin;			/* CONN_TX, CONN_RX: to be asked for before it is used (kin.h) */
 	uint8_t kin_way;		/* whom to ask; 0: nobody */
 	bool end_kin;			/* closing, while a child may hold the socket */
-	int owed_once;			/* 1 + eventfd: which of parent and children reads it tells the error */
+	int owed_once;			/* 1 + a socket with one message: which of parent and children takes it tells the error */
 	bool counted;			/* in conns_total */
 	bool nodelay, cork;		/* the program's TCP_NODELAY and TCP_CORK */
 	bool reg_tx;			/* what the kernel registrations in epoll sets follow; txl */

@@ -94,10 +94,14 @@ static void serve_ask(const struct kin *k, const struct kin_msg *m, int fd)
 	bool stranger;
 	struct conn *c = meant(k, m, &stranger);
 
-	if (c)
+	if (c && fd < 0 && !m->slip) {	/* the socket for the answer was lost on the way */
+		conn_ask_back(c, REASON_FORK);
+		conn_put(c);
+	} else if (c) {
 		request_take(c, m, fd);
-	else		/* closed: the kernel has all that there is */
+	} else {	/* closed: the kernel has all that there is */
 		request_answer(m, fd, stranger ? KIN_NO : KIN_YES, 0, -1);
+	}
 }
 
 /* FIN follows what is on its way from the ring to the kernel. */

@@ -10,7 +10,6 @@
 #include "sock/request.h"
 
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -118,10 +117,13 @@ static void settle(struct conn *c)
  */
 static int told_once(struct conn *c, int error)
 {
-	if (error && !c->owed_once) {
-		int fd = PRIVFD_NEW(sys2(SYS_eventfd2, 1, EFD_NONBLOCK | EFD_CLOEXEC));
+	int sv[2];
 
-		st_rel(&c->owed_once, fd < 0 ? 0 : fd + 1);	/* pairs with conn_owed_take() */
+	if (error && !c->owed_once && !kin_pair(sv)) {
+		/* MSG_DONTWAIT is the reader's own; O_NONBLOCK would be all theirs */
+		sys_sendto(sv[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		privfd_close(sv[1]);
+		st_rel(&c->owed_once, sv[0] + 1);	/* pairs with conn_owed_take() */
 	}
 	return error ? c->owed_once - 1 : -1;
 }

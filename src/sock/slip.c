@@ -55,7 +55,7 @@ bool slip_take(struct slips *s, struct kin_msg *m)
 /* Return: true, it is an answer. */
 static bool read_answer(uint32_t word, struct kin_reply *r)
 {
-	if (STATE(word) < ANSWER)
+	if (STATE(word) < ANSWER || STATE(word) > ANSWER + KIN_FULL)
 		return false;
 	r->answer = (uint8_t)(STATE(word) - ANSWER);
 	r->error = (uint8_t)ERROR(word);
@@ -69,6 +69,8 @@ bool slip_await(struct slips *s, const struct kin_msg *m, struct kin_reply *r)
 
 	if (ld_acq(word) == m->asked)	/* pairs with slip_answer(): the conn is back */
 		sys_futex(word, FUTEX_WAIT, m->asked, &soon);
+	else if (!read_answer(ld_acq(word), r))
+		sys_nap(LOOK_MS * NS_PER_MS);	/* a brother has spoilt it */
 	return read_answer(ld_acq(word), r);
 }
 

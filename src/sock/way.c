@@ -27,6 +27,7 @@
 
 #define WAYS		16	/* owners above one process */
 #define ASK_MS		10000	/* the child's patience, longer than the owner's */
+#define SET_MS		200	/* ... that it has heard of a set: a stopped one hears later */
 #define PASS_MS		20000	/* ... before others get the socket */
 
 static int ways[WAYS];
@@ -148,10 +149,8 @@ static int ask_by_slip(uint32_t i, struct kin_msg m, struct kin_reply *r, uint64
 }
 
 /* Return: 0, -ENOBUFS, -ECONNRESET it is lost, -ETIMEDOUT the owner has not done it. */
-static int ask(uint32_t i, const struct kin_msg *m, struct kin_reply *r, int *once)
+static int ask(uint32_t i, const struct kin_msg *m, struct kin_reply *r, int *once, uint64_t end)
 {
-	uint64_t end = clock_ns() + ASK_MS * NS_PER_MS;
-
 	for (;;) {
 		int err = ask_by_pair(ways[i], m, r, once, end);
 
@@ -199,7 +198,7 @@ int kin_use(struct conn *c, uint32_t bits)
 	if (c->kin_way)
 		err = ask(c->kin_way - 1u,
 			  &(struct kin_msg){ .type = KIN_ASK, .id = c->id, .gen = gen,
-					     .bits = bits }, &r, &once);
+					     .bits = bits }, &r, &once, clock_ns() + ASK_MS * NS_PER_MS);
 	log_debug("fd %d asked for, ways %u: %d, error %u", c->fd, bits, err, r.error);
 	if (r.error)
 		once = told(c, gen, r.error, once);
@@ -271,12 +270,13 @@ void kin_shutdown(struct conn *c)
 void kin_use_set(const void *set)
 {
 	const struct kin_msg m = { .type = KIN_SET, .set = (uintptr_t)set };
+	uint64_t end = clock_ns() + SET_MS * NS_PER_MS;
 	struct kin_reply r;
 	int none = -1;
 
 	for (uint32_t i = 0; i < nways; i++)
 		if (served[i])
-			ask(i, &m, &r, &none);
+			ask(i, &m, &r, &none, end);
 		else
 			kin_send(ways[i], &m, -1);	/* it has nothing of it but cold conns */
 	privfd_close(none);
