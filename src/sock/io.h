@@ -39,7 +39,7 @@ ssize_t rx_run(int fd, struct io *io);
  * has become of fd; io->total is set.  *held is NULL when a handler has run: the
  * call is over then.
  */
-ssize_t tx_run_on(struct conn **held, int fd, struct io *io);
+ssize_t tx_run_on(struct conn **held, int fd, struct io *io, bool part);
 
 /* read(), recv(), write(), send(): the same, and quicker where there is no ring. */
 ssize_t tx_one(int fd, enum call_id call, const void *buf, size_t n, int flags);

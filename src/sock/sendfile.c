@@ -36,7 +36,7 @@ struct sending {
 	int out, in;
 	off_t *off;
 	struct conn *held;	/* from its first piece on, if there are to be more */
-	bool was_held;
+	bool was_held, part;	/* part: some has gone */
 };
 
 /* Where the file is read next. */
@@ -123,7 +123,7 @@ static ssize_t filled_send(struct sending *s, off_t at, char *buf, size_t n)
 		return sock_send(s->out, buf, (size_t)got, 0);
 	const struct iovec v = { buf, (size_t)got };
 	return tx_run_on(&s->held, s->out, &(struct io){ .call = CALL_send, .iov = &v, .cnt = 1,
-							 .total = v.iov_len });
+							 .total = v.iov_len }, s->part);
 }
 
 static ssize_t filled_send_small(struct sending *s, off_t at, size_t n)
@@ -231,7 +231,10 @@ static ssize_t pieces(struct sending *s, size_t n)
 		}
 		if (r < 0)
 			return done ? (ssize_t)done : r;
+		if (!done && !s->held)
+			s->was_held = false;	/* a handler that came before anything had gone */
 		done += (size_t)r;
+		s->part = true;
 	} while (r && (size_t)r == want && done < n);
 	return (ssize_t)done;
 }

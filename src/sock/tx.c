@@ -850,10 +850,10 @@ ssize_t tx_run(int fd, struct io *io)
 	return n;
 }
 
-ssize_t tx_run_on(struct conn **held, int fd, struct io *io)
+ssize_t tx_run_on(struct conn **held, int fd, struct io *io, bool part)
 {
 	struct conn *c = *held;
-	struct tx_call t = { .fd = fd, .io = io, .held = c, .c = c, .part = true };
+	struct tx_call t = { .fd = fd, .io = io, .held = c, .c = c, .part = part };
 	ssize_t n = tx_loop(&t);
 	if (t.held && ld_rlx(&c->tx_owner) == io)
 		tx_own_no_more(c, io);
