@@ -87,15 +87,19 @@ static bool numbers_free(int want)
 	return have >= want;
 }
 
-/* Not a local socket, or its next message is there and brings nothing beside its bytes. */
-static bool brings_none(int fd)
+static bool is_local(int fd)
 {
 	int domain = 0;
 	socklen_t len = sizeof(domain);
+
+	return !sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX;
+}
+
+/* Its next message is there and brings nothing beside its bytes. */
+static bool brings_none(int fd)
+{
 	struct msghdr look = { 0 };
 
-	if (sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX)
-		return true;
 	return sys_recvmsg(fd, &look, MSG_PEEK | MSG_DONTWAIT) >= 0 && !(look.msg_flags & MSG_CTRUNC);
 }
 
@@ -106,7 +110,7 @@ static void rights_room(int fd, size_t control)
 	if (control <= CMSG_LEN(0) || ld_rlx(&spent) || privfd_next(0) < 0 || ld_rlx(&door_filtered))
 		return;
 	int want = (int)MIN((control - CMSG_LEN(0)) / sizeof(int), (size_t)AT_ONCE);
-	if (numbers_free(want) || brings_none(fd))
+	if (!is_local(fd) || numbers_free(want) || brings_none(fd))
 		return;
 	do
 		st_rlx(&spent, !door_make_room());

@@ -601,7 +601,8 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 	if (r < 0 || !c || !val)
 		return r;
 	heir_changed(fd);
-	route_mark(fd);
+	if (level != IPPROTO_TCP)	/* those go by no route, and come with each message */
+		route_mark(fd);
 	if (level == SOL_SOCKET) {
 		note_socket_option(c, name, val, len);
 		if (name == SO_LINGER)
