@@ -471,6 +471,25 @@ static void verbs_channel_drain(struct ibv_comp_channel *ib)
 		verbs->ack_cq_events(cq, 1);
 }
 
+/*
+ * A CQ's memory is locked on most devices, 64 bytes an entry and a power of two of
+ * them: one for all links there may be is all that an ordinary user may lock.  So it
+ * begins small and grows with its links (verbs_qp.c), where the device can do that.
+ */
+static void cq_real_new(struct verbs_cq *cq, struct ibv_context *ctx, int cqe,
+			struct ibv_comp_channel *ch)
+{
+	int first = MIN(cqe, VERBS_CQ_FIRST);
+
+	cq->real = verbs->create_cq(ctx, first, cq, ch, 0);
+	if (!cq->real || first == cqe || !verbs->resize_cq(cq->real, first))
+		return;
+	verbs->destroy_cq(cq->real);
+	do
+		cq->real = verbs->create_cq(ctx, cqe, cq, ch, 0);
+	while (!cq->real && (cqe /= 2) >= first);
+}
+
 static struct ibv_cq *verbs_cq_new(struct rnic *r, int cqe, struct ibv_comp_channel *ch)
 {
 	struct verbs_cq *cq = cqe > 0 && !fault_device() ? pages_new(sizeof(*cq)) : NULL;
@@ -479,8 +498,8 @@ static struct ibv_cq *verbs_cq_new(struct rnic *r, int cqe, struct ibv_comp_chan
 		return NULL;
 	cq->ib.context = r->ctx;
 	cq->ib.channel = ch;
-	cq->real = verbs->create_cq(to_vr(r->ctx)->real, cqe, cq,
-				    ch ? container_of(ch, struct verbs_channel, ib)->real : NULL, 0);
+	cq_real_new(cq, to_vr(r->ctx)->real, cqe,
+		    ch ? container_of(ch, struct verbs_channel, ib)->real : NULL);
 	if (!cq->real) {
 		pages_free(cq, sizeof(*cq));
 		return NULL;

@@ -42,6 +42,7 @@
 #include "rnic/verbs_lib.h"
 
 #define VERBS_MAX_QP	1024		/* on one CQ; a power of two */
+#define VERBS_CQ_FIRST	8191		/* entries of a CQ to begin with: 512 KiB on most devices */
 #define VERBS_MAX_SGE	4
 #define VERBS_MAX_WR	32768u
 #define VERBS_INLINE	512		/* asked for; what is granted is a device's own */

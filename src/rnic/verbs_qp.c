@@ -121,10 +121,14 @@ static int cq_reserve(struct verbs_cq *cq, struct verbs_qp *qp)
 	if (sum > qp->r->rnic.max_cqe)
 		return -ENOSPC;
 	if (sum > (uint32_t)cq->real->cqe) {
-		int err = verbs_ret(verbs->resize_cq(cq->real, (int)sum));
+		/* twice as large, or else as large as need be */
+		uint32_t most = MIN(2 * sum, qp->r->rnic.max_cqe);
+		int err = verbs->resize_cq(cq->real, (int)most);
 
+		if (err && most > sum)
+			err = verbs->resize_cq(cq->real, (int)sum);
 		if (err)
-			return err;
+			return verbs_ret(err);
 	}
 	cq->ib.cqe = cq->real->cqe;
 	cq->reserved = sum;

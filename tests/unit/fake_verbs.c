@@ -232,7 +232,7 @@ static int destroy_comp_channel(struct ibv_comp_channel *ch)
 static struct ibv_cq *create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 				struct ibv_comp_channel *ch, int vector)
 {
-	struct ibv_cq *cq = thing(sizeof(*cq));
+	struct ibv_cq *cq = cqe > fake.cq_limit ? NULL : thing(sizeof(*cq));
 
 	if (!cq)
 		return NULL;

@@ -20,7 +20,7 @@ struct fake {
 	int alive;			/* objects, mappings of the library's own included */
 	enum ibv_transport_type transport;
 	int max_inline;
-	int cq_limit;			/* resize_cq() refuses beyond */
+	int cq_limit;			/* create_cq() and resize_cq() refuse beyond */
 
 	struct ibv_send_wr sent[FAKE_WRS];
 	uint8_t inlined[FAKE_WRS][8];	/* first bytes of inline requests */
