@@ -34,6 +34,7 @@
 #include "base/privfd.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "rnic/load.h"
 #include "rnic/verbs_lib.h"
 
 #define ADDR_MS		1000
@@ -102,7 +103,7 @@ static void sockaddr_fill(struct sockaddr_storage *sa, const struct meet_tuple *
 
 /*
  * The TCP connection that a request is about: addresses are rdma_cm's, the port is
- * that of who was asked, and its own port the asker's word.
+ * that of who was asked, and its own port the asker's word.  -ENOENT: meant for another.
  */
 static int tuple_of(struct meet_tuple *t, const struct event *ev, const struct cm_hello *theirs)
 {
@@ -112,8 +113,10 @@ static int tuple_of(struct meet_tuple *t, const struct event *ev, const struct c
 
 	if (err)
 		return err;
-	if (!l || l->port != theirs->rport)
+	if (!l)
 		return -EPROTO;
+	if (l->port != theirs->rport)
+		return -ENOENT;		/* places of several ports may have one number */
 	t->lport = l->port;
 	t->rport = theirs->lport;
 	return meet_tuple_sane(t) ? 0 : -EPROTO;
@@ -157,7 +160,7 @@ static bool device_is_ours(struct rdma_cm_id *id)
 
 const char *cm_device(const struct cm_end *e)
 {
-	return e->id->verbs->device->name;
+	return device_is_ours(e->id) ? e->id->verbs->device->name : NULL;
 }
 
 /*
@@ -167,6 +170,25 @@ const char *cm_device(const struct cm_end *e)
 static uint16_t port_of(uint16_t tcp_port, unsigned i)
 {
 	return cm_port(tcp_port, i + (cm_only || tcp_port < PRIVILEGED));
+}
+
+/* The library opens devices when it first meets them, here or in an event. */
+static int resolve(struct rdma_cm_id **id, struct sockaddr *from, struct sockaddr *to)
+{
+	int err = 0;
+
+	load_begin();
+	errno = 0;
+	if (cm->create_id(channel, id, NULL, RDMA_PS_TCP)) {
+		err = lib_errno();
+	} else if (cm->resolve_addr(*id, from, to, ADDR_MS)) {
+		err = lib_errno();
+		cm->destroy_id(*id);
+	} else if ((*id)->verbs) {
+		verbs_context_hide((*id)->verbs);
+	}
+	load_end();
+	return err;
 }
 
 int cm_ask(struct cm_end **out, const struct meet_tuple *t, unsigned i, void *user)
@@ -179,16 +201,10 @@ int cm_ask(struct cm_end **out, const struct meet_tuple *t, unsigned i, void *us
 		return channel ? -ENOSPC : -ENODEV;
 	sockaddr_fill(&from, t, t->laddr, 0);
 	sockaddr_fill(&to, t, t->raddr, port_of(t->rport, i));
-	errno = 0;
-	if (cm->create_id(channel, &id, NULL, RDMA_PS_TCP))
-		return lib_errno();
-	*e = (struct cm_end){ .id = id, .user = user, .asker = true, .tuple = *t };
-	if (cm->resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, ADDR_MS)) {
-		int err = lib_errno();
-
-		cm_close(e);
+	int err = resolve(&id, (struct sockaddr *)&from, (struct sockaddr *)&to);
+	if (err)
 		return err;
-	}
+	*e = (struct cm_end){ .id = id, .user = user, .asker = true, .tuple = *t };
 	*out = e;
 	return 0;
 }
@@ -370,12 +386,10 @@ static void coming(const struct event *ev)
 
 	if (!err)
 		err = tuple_of(&t, ev, &theirs);
-	if (!err && !device_is_ours(ev->id))
-		err = -ENODEV;
 	if (err || !e) {
 		log_info("cm: a request refused: %d", err);
-		refuse(ev->id, CM_REFUSED, !e ? REASON_NO_MEMORY : err == -ENODEV ?
-		       REASON_NO_RNIC : REASON_PEER_UNPROVEN);
+		refuse(ev->id, err == -ENOENT ? CM_NOT_MINE : CM_REFUSED,
+		       err == -ENOENT ? REASON_NONE : e ? REASON_PEER_UNPROVEN : REASON_NO_MEMORY);
 		cm->destroy_id(ev->id);
 		return;
 	}
@@ -479,9 +493,16 @@ static int event_take(struct event *ev)
 {
 	struct rdma_cm_event *raw;
 
+	load_begin();
 	errno = 0;
-	if (cm->get_cm_event(channel, &raw))
-		return lib_errno();
+	int err = cm->get_cm_event(channel, &raw) ? lib_errno() : 0;
+	/* of an id that is closed there may be an event yet, and nothing else */
+	if (!err && (raw->event == RDMA_CM_EVENT_CONNECT_REQUEST || end_of(raw->id)) &&
+	    raw->id->verbs)
+		verbs_context_hide(raw->id->verbs);
+	load_end();
+	if (err)
+		return err;
 	*ev = (struct event){ .id = raw->id, .listen_id = raw->listen_id, .type = raw->event,
 			      .status = raw->status };
 	switch (raw->event) {

@@ -60,7 +60,7 @@ struct cm_end {
 int cm_start(const struct meet_loop *loop, bool (*usable)(const char *device), bool cm_only,
 	     void (*news)(struct cm_end *e, enum cm_news what));
 
-/* The name of the device that leads to its peer: REACHED, COMING. */
+/* The usable device that leads to its peer, by name; NULL: there is none.  REACHED, COMING. */
 const char *cm_device(const struct cm_end *e);
 
 /* Be found at a TCP port.  0; -EADDRINUSE: too many others are; -ENOSPC; -errno. */

@@ -9,7 +9,7 @@
 
 static bool is_of(const struct silence_place *p, const struct meet_tuple *t)
 {
-	return p->family == t->family && p->port == t->rport &&
+	return p->family == t->family && p->port == t->rport && p->scope == t->scope &&
 	       memcmp(p->addr, t->raddr, sizeof(p->addr)) == 0;
 }
 
@@ -29,7 +29,8 @@ static struct silence_place *place_new(struct silence *s, const struct meet_tupl
 	for (int i = 1; i < SILENCE_PLACES; i++)
 		if (s->places[i].until_ns < p->until_ns)
 			p = &s->places[i];
-	*p = (struct silence_place){ .family = t->family, .port = t->rport };
+	*p = (struct silence_place){ .family = t->family, .port = t->rport,
+				     .scope = t->scope };
 	memcpy(p->addr, t->raddr, sizeof(p->addr));
 	return p;
 }

@@ -20,6 +20,7 @@ struct silence {
 	struct silence_place {
 		uint16_t family, port;	/* family 0: free */
 		uint8_t addr[16];
+		uint32_t scope;
 		uint32_t ms;
 		enum reason why;
 		uint64_t until_ns;

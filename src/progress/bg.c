@@ -46,7 +46,8 @@
 #define RETRY_MS	100
 #define GONE_MS		100
 #define EVENTS		32
-#define CATCH_UP_MS	20
+#define CATCH_UP_MS	2
+#define CATCH_UP_REST	10	/* times as long as it was waited is not waited again */
 #define CATCH_UP_NAP_US	20
 #define CATCH_UP_EVERY_US 50
 #define STACK_BYTES	(256 * 1024)
@@ -253,6 +254,19 @@ static void unwatch_channels(void)
 	st_rlx(&channel_watched, false);
 }
 
+bool bg_is_loop(void)
+{
+	return in_loop;
+}
+
+void bg_channel_gone(const struct engine_dev *d)
+{
+	struct bg_src *s = &channel_srcs[d - engine.devs];
+
+	bg_unwatch(s);
+	s->fd = -1;
+}
+
 static void channel_event(struct bg_src *s, uint32_t events)
 {
 	if (wait_has_leader()) {	/* the event is the leader's */
@@ -282,7 +296,7 @@ static bool watch_channels(void)
 	const struct engine_dev *d;
 
 	engine_for_each(i, d)
-		all &= watch(&channel_srcs[i], d->channel->fd);
+		all &= ld_rlx(&d->gone) || watch(&channel_srcs[i], d->channel->fd);
 	st_rlx(&channel_watched, all);
 	return all;
 }
@@ -312,12 +326,19 @@ static bool behind(void)
 
 bool bg_catch_up(void)
 {
+	static uint64_t rest_ns;	/* a hint: who keeps the loop busy is not to stop the program */
+	uint64_t begun, now;
+
 	if (in_loop || !behind())
 		return false;
-	uint64_t end = clock_ns() + CATCH_UP_MS * NS_PER_MS;
-	do
+	begun = now = clock_ns();
+	if (now < ld_rlx(&rest_ns))
+		return false;
+	do {
 		sys_nap(CATCH_UP_NAP_US * NS_PER_US);
-	while (behind() && clock_ns() < end);
+		now = clock_ns();
+	} while (behind() && now < begun + CATCH_UP_MS * NS_PER_MS);
+	st_rlx(&rest_ns, now + CATCH_UP_REST * (now - begun));
 	return true;
 }
 

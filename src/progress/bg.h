@@ -92,6 +92,12 @@ static inline void bg_unpark(void)
  */
 void bg_expect(void);
 
+/* The loop itself, of a device that has gone: its channel is not watched any more. */
+struct engine_dev;
+void bg_channel_gone(const struct engine_dev *d);
+/* Is this the loop? */
+bool bg_is_loop(void);
+
 /*
  * Of a death the kernel tells the loop first.  A caller that has found nothing, and will
  * not wait, lets the loop come to what it has been told by now.  No lock held.  Return:

@@ -13,6 +13,7 @@
 #include "base/privfd.h"
 #include "base/sys.h"
 #include "progress/wait.h"
+#include "rnic/load.h"
 
 #define CQ_DEPTH	65536
 #define BATCH		32
@@ -69,8 +70,11 @@ static void news_event(struct bg_src *s, uint32_t events)
 		news_act(d, &ev);
 	if (ev.kind != RNIC_EVENT_GONE)
 		return;
-	/* it would stay readable for ever */
+	/* both descriptors would stay readable for ever */
 	bg_unwatch(s);
+	st_rlx(&d->gone, true);
+	bg_channel_gone(d);
+	wait_nudge_leader();
 	news_act(d, &ev);
 }
 
@@ -80,26 +84,11 @@ static int news_watch(struct engine_dev *d)
 	return d->news.fd < 0 ? 0 : bg_watch(&d->news, EPOLLIN);
 }
 
-/* Each connection asks; a library that is not there is not looked for each time. */
-static int device_open_again(struct rnic **r, enum rnic_choice choice, const char *name)
+static int dev_bring_up(struct engine_dev *d, enum rnic_choice choice, const char *name)
 {
-	static uint64_t until_ns[RNIC_CHOICES][2];
-	static int last[RNIC_CHOICES][2];
-	int *err = &last[choice][!!name];
-
-	if (*err && *err != -ENOMEM && clock_ns() < until_ns[choice][!!name])
-		return *err;
-	lock_take(&engine.load_lock);
-	*err = device_open(r, choice, name);
-	lock_drop(&engine.load_lock);
-	until_ns[choice][!!name] = clock_ns() + AGAIN_MS * NS_PER_MS;
-	return *err;
-}
-
-static int dev_start(struct engine_dev *d, enum rnic_choice choice, const char *name)
-{
-	int err = device_open_again(&d->rnic, choice, name);
-
+	load_begin();
+	int err = device_open(&d->rnic, choice, name);
+	load_end();
 	if (err)
 		return err;
 	err = -ENOMEM;
@@ -126,6 +115,25 @@ fail_rnic:
 	d->rnic->ops->close(d->rnic);
 	d->rnic = NULL;
 	return err;
+}
+
+/* Each connection asks; what is not there is not looked for each time. */
+static int dev_start(struct engine_dev *d, enum rnic_choice choice, const char *name)
+{
+	static struct attempt {
+		char name[IBV_SYSFS_NAME_MAX];
+		uint64_t until_ns;
+		int err;
+	} attempts[RNIC_CHOICES], named;
+	struct attempt *a = name ? &named : &attempts[choice];
+
+	if (a->err && a->err != -ENOMEM && clock_ns() < a->until_ns &&
+	    strcmp(a->name, name ? name : "") == 0)
+		return a->err;
+	a->err = dev_bring_up(d, choice, name);
+	a->until_ns = clock_ns() + AGAIN_MS * NS_PER_MS;
+	strncpy(a->name, name ? name : "", sizeof(a->name) - 1);
+	return a->err;
 }
 
 int engine_start(const struct engine_sink *sink)
@@ -169,11 +177,13 @@ struct engine_dev *engine_there_by(const char *name)
 	int n = 0;
 
 	engine_for_each(i, d) {
-		if (d->rnic->hardware && strcmp(d->rnic->name, name) == 0)
+		/* one that has gone may be back, and is another then */
+		if (d->rnic->hardware && !d->gone && strcmp(d->rnic->name, name) == 0)
 			return d;
 		n++;
 	}
-	if (!engine.there || config.rnic.choice == RNIC_NAMED || n == ENGINE_DEVS)
+	if (!engine.there || n == ENGINE_DEVS ||
+	    (config.rnic.choice == RNIC_NAMED && strcmp(config.rnic.device, name)))
 		return NULL;
 	d = &engine.devs[n];
 	int err = dev_start(d, RNIC_VERBS, name);
@@ -302,7 +312,8 @@ static void arm(void)
 	const struct engine_dev *d;
 
 	engine_for_each(i, d)
-		arm_dev(d);
+		if (!ld_rlx(&d->gone))
+			arm_dev(d);
 }
 
 void engine_arm(void)
@@ -354,7 +365,7 @@ int engine_fds(int fds[ENGINE_FDS])
 
 	fds[1] = engine_aside();
 	engine_for_each(i, d) {
-		fds[i ? i + 1 : 0] = ld_rlx(&d->channel->fd);
+		fds[i ? i + 1 : 0] = ld_rlx(&d->gone) ? -1 : ld_rlx(&d->channel->fd);
 		n++;
 	}
 	return n;

@@ -9,7 +9,6 @@
  * others when the route to a peer leads over them.
  *
  * Locks, outermost first (doc/locking.md):
- *   load_lock   around what may load a library; the background thread's, and fork's.
  *   poll_lock   held while completions are taken and control messages are
  *               acted upon, so that both happen in order.  Never taken with a
  *               conn's lock held.
@@ -46,12 +45,11 @@ struct engine_dev {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;		/* stored last: the others are set when it is */
 	struct bg_src news;		/* of the device */
+	bool gone;			/* for ever: its descriptors say so, and nothing else */
 };
 
 struct engine {
-	struct lock load_lock;	/* devices and their libraries are looked for: a fork waits,
-				 * whose child would have half of that, and its locks for good */
-	struct lock poll_lock cacheline_aligned;
+	struct lock poll_lock;
 	struct lock post_lock cacheline_aligned;
 	struct engine_dev devs[ENGINE_DEVS] cacheline_aligned;
 	struct engine_dev *here;	/* for peers on this host */

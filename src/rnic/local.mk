@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 libcore_la_SOURCES += \
 	src/rnic/lane.h \
+	src/rnic/load.c \
+	src/rnic/load.h \
 	src/rnic/rnic.h \
 	src/rnic/shmem.c \
 	src/rnic/shmem.h \

@@ -31,6 +31,7 @@
 
 #include "meet/cm.h"
 #include "meet/silence.h"
+#include "rnic/load.h"
 
 #define CROSSINGS	CM_ENDS
 #define ASK_MS		5000
@@ -77,9 +78,9 @@ static int begin(void)
 		return -EOPNOTSUPP;
 	if (last && clock_ns() < until_ns)
 		return last;
-	lock_take(&engine.load_lock);
+	load_begin();
 	last = cm_start(hello_loop(), device_usable, r->cm_only, cm_news);
-	lock_drop(&engine.load_lock);
+	load_end();
 	until_ns = clock_ns() + AGAIN_MS * NS_PER_MS;
 	if (last)
 		log_info("no meeting with other hosts: error %d, using kernel tcp", -last);
@@ -239,11 +240,16 @@ static enum reason why_not(int err)
 
 static void reached(struct crossing *x)
 {
+	const char *device = cm_device(x->end);
 	struct cm_hello h;
 	int err = -ENOMEM;
 
+	if (!device) {
+		asking_fail(x, REASON_NO_RNIC);
+		return;
+	}
 	if (!x->link) {
-		x->link = link_new(engine_there_by(cm_device(x->end)), true);
+		x->link = link_new(engine_there_by(device), true);
 		if (x->link)
 			link_identity(x->link, &x->c->tuple);
 	}
@@ -279,7 +285,7 @@ static struct crossing *same_place(const struct conn *c)
 		struct crossing *x = &crossings[i];
 
 		if (x->used && x->c && x->c->tuple.rport == c->tuple.rport &&
-		    x->c->tuple.family == c->tuple.family &&
+		    x->c->tuple.family == c->tuple.family && x->c->tuple.scope == c->tuple.scope &&
 		    memcmp(x->c->tuple.raddr, c->tuple.raddr, sizeof(c->tuple.raddr)) == 0)
 			return x;
 	}
@@ -315,10 +321,10 @@ void hosts_ask(struct conn *c, void (*done)(struct conn *c, struct link *l, enum
 
 /* --------------------------------------------------- the accepting side -- */
 
-static int accept_link(struct crossing *x)
+static int accept_link(struct crossing *x, const char *device)
 {
 	struct cm_hello h;
-	struct link *l = link_new(engine_there_by(cm_device(x->end)), false);
+	struct link *l = link_new(engine_there_by(device), false);
 
 	if (!l)
 		return -ENOMEM;
@@ -350,7 +356,9 @@ static void coming(struct cm_end *e)
 		return;
 	}
 	e->user = x;
-	int err = accept_link(x);
+	/* not before: who asks for what is not ours makes nobody open a device */
+	const char *device = cm_device(e);
+	int err = device ? accept_link(x, device) : -ENODEV;
 	if (!err)
 		return;
 	log_info("no link to another host: error %d", -err);

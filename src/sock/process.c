@@ -23,6 +23,7 @@
 #include "base/privfd.h"
 #include "base/sys.h"
 #include "progress/wait.h"
+#include "rnic/load.h"
 #include "sock/act.h"
 #include "sock/back.h"
 #include "sock/bind.h"
@@ -179,10 +180,10 @@ void process_fork_prepare(void)
 		hand_back(REASON_FORK);
 		kin_fork_blind();
 	}
+	load_fork_prepare();
 	heir_fork_prepare();
 	conn_fork_prepare();
 	kin_fork_number();
-	lock_take(&engine.load_lock);
 	process_hooks->fork_prepare();
 	privfd_fork_prepare();
 	forking = true;
@@ -195,8 +196,8 @@ void process_fork_parent(void)
 	forking = false;
 	privfd_fork_parent();
 	process_hooks->fork_parent();
-	lock_drop(&engine.load_lock);
 	conn_fork_parent();
+	load_fork_parent();
 	kin_fork_parent();
 }
 
@@ -209,6 +210,7 @@ static bool kept(int fd)
 void process_fork_child(void)
 {
 	privfd_fork_child();
+	load_fork_child();
 	engine_forget();
 	wait_forget();
 	bg_forget();

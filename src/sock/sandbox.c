@@ -252,7 +252,8 @@ bool process_make_room(void)
 	/* once: sleepers would fill their pool again, and the caller try for ever */
 	if (!xchg_acqrel(&asked, 1) && privfd_unreserve() + wait_shrink() > 0)
 		return true;
-	return give_up_all();
+	/* the loop would give up itself, and wait for that */
+	return !bg_is_loop() && give_up_all();
 }
 
 void process_seal(void)

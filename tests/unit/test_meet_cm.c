@@ -398,21 +398,36 @@ static void refused(void **state)
 	assert_int_equal(fake_cm.ids, 1);	/* the listener */
 }
 
+/* It is asked first whose the connection is, and for a device of ours then. */
+static void by_no_device_of_ours(void **state)
+{
+	static const char *const devices[] = { "fake1", NULL };
+
+	start();
+	cm_listen(AF_INET, 6379);
+	for (int i = 0; i < 2; i++) {
+		request(&ours, 77, 6379, devices[i]);
+		assert_int_equal(heard.n[CM_COMING], i + 1);
+		assert_null(cm_device(heard.end));
+		cm_refuse(heard.end, CM_REFUSED, REASON_NO_RNIC);
+		assert_int_equal(fake_cm.said[6], REASON_NO_RNIC);
+	}
+	assert_int_equal(fake_cm.ids, 1);
+}
+
 /* Refused before anybody hears of them, and with nothing left. */
 static void requests_that_are_none(void **state)
 {
 	struct sockaddr_storage here = inet_addr_of(2, 6379), there = inet_addr_of(3, 5), six;
-	uint8_t b[CM_HELLO_BYTES];
+	uint8_t b[CM_HELLO_BYTES], not_mine[CM_REFUSAL_BYTES];
 
 	start();
 	cm_listen(AF_INET, 6380);
-	request(&ours, 77, 6380, "fake0");	/* at another port than he says */
+	/* at the number of another port than he says: that one's process may be elsewhere */
+	cm_refusal_put(not_mine, &(struct cm_refusal){ .verdict = CM_NOT_MINE });
+	request(&ours, 77, 6380, "fake0");
+	assert_memory_equal(fake_cm.said, not_mine, sizeof(not_mine));
 	cm_listen(AF_INET, 6379);
-	assert_int_equal(fake_cm.said[6], REASON_PEER_UNPROVEN);
-	request(&ours, 77, 6379, "fake1");	/* by another device */
-	assert_int_equal(fake_cm.said[6], REASON_NO_RNIC);
-	request(&ours, 77, 6379, NULL);
-	assert_int_equal(fake_cm.rejects, 3);
 	fake_cm_request(&here, &there, "fake0", NULL, 0);
 	fake_cm_request(&here, &there, "fake0", "abc", 3);
 	turn();
@@ -424,7 +439,7 @@ static void requests_that_are_none(void **state)
 	b[4] = CM_VERSION;
 	fake_cm_request(&six, &there, "fake0", b, sizeof(b));
 	turn();
-	assert_int_equal(fake_cm.rejects, 7);
+	assert_int_equal(fake_cm.rejects, 5);
 	assert_int_equal(heard.n[CM_COMING], 0);
 	assert_int_equal(fake_cm.ids, 2);	/* the listeners */
 }
@@ -866,6 +881,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_answer_about_another_connection, setup, teardown),
 		cmocka_unit_test_setup_teardown(asked_by_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(by_no_device_of_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(requests_that_are_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(listening, setup, teardown),
