@@ -8,6 +8,9 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/cases/faults.sh \
 	tests/vm/cases/faults_long.sh \
 	tests/vm/cases/hosts.sh \
+	tests/vm/cases/hosts_auto.sh \
+	tests/vm/cases/hosts_children.sh \
+	tests/vm/cases/hosts_devices.sh \
 	tests/vm/cases/hosts_faults.sh \
 	tests/vm/cases/hosts_forked.sh \
 	tests/vm/cases/hosts_loss.sh \
@@ -16,6 +19,7 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/cases/hosts_takeover.sh \
 	tests/vm/cases/link.sh \
 	tests/vm/cases/many.sh \
+	tests/vm/cases/many_1000.sh \
 	tests/vm/cases/many_8mib.sh \
 	tests/vm/cases/news.sh \
 	tests/vm/cases/programs.sh \
