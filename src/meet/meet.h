@@ -43,6 +43,8 @@ void meet_tuple_swap(struct meet_tuple *out, const struct meet_tuple *t);
 bool meet_tuple_equal(const struct meet_tuple *a, const struct meet_tuple *b);
 /* Family known, ports not 0, no mapped address, unused bytes 0: for what a stranger sent. */
 bool meet_tuple_sane(const struct meet_tuple *t);
+/* Is the other end on this host, by its address alone? */
+bool meet_tuple_loopback(const struct meet_tuple *t);
 
 /* n bytes that nobody can guess. */
 void meet_random(void *p, size_t n);

@@ -100,6 +100,12 @@ bool meet_tuple_equal(const struct meet_tuple *a, const struct meet_tuple *b)
 	       memcmp(a->raddr, b->raddr, sizeof(a->raddr)) == 0;
 }
 
+bool meet_tuple_loopback(const struct meet_tuple *t)
+{
+	return t->family == AF_INET ? t->raddr[0] == 127 :
+	       all_zero(t->raddr, 15) && t->raddr[15] == 1;
+}
+
 bool meet_tuple_sane(const struct meet_tuple *t)
 {
 	if (!t->lport || !t->rport || t->zero)

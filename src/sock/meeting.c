@@ -205,11 +205,13 @@ static bool ended(struct conn *c)
 /* The other end is not here. */
 static void meet_elsewhere(struct conn *c)
 {
-	int none = engine_start_there();
-
 	if (ended(c)) {
 		meeting_give_up(c, REASON_CLOSED_FIRST);
-	} else if (none) {
+		return;
+	}
+	/* behind a loopback address there is no other host to look for a device for */
+	int none = meet_tuple_loopback(&c->tuple) ? -ENODEV : engine_start_there();
+	if (none) {
 		meeting_give_up(c, none == -ENODEV ? REASON_OTHER_NETNS_OR_NAT : bind_no_engine(none));
 	} else if (rule_forbids(c, engine.there)) {
 		meeting_give_up(c, REASON_OTHER_NETNS_OR_NAT);
