@@ -143,6 +143,7 @@ int sock_shutdown(int fd, int how)
 			conn_unlock_both(c);
 		return result(section_away(real.shutdown(fd, how)));
 	}
+	bool over = conn_kernel_dead(c);	/* a reset that the loop has not come to, too */
 	bool both = (how != SHUT_WR || c->rx_shut) && (how != SHUT_RD || ld_rlx(&c->tx_shut));
 	bool clean = !c->rx_shut_over && nothing_unread(c);	/* before the peer hears of an end */
 	if (both && !clean && !c->rx_shut_over)
@@ -166,5 +167,5 @@ int sock_shutdown(int fd, int how)
 		shutdown_both(c);
 	lock_drop(&c->rxl);
 	wait_wake_ready();
-	return err;
+	return over && !err ? -ENOTCONN : err;
 }
