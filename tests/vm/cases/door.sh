@@ -3,6 +3,7 @@
 # libibverbs works under the library: its calls of libc come through our door, in
 # a program that uses RDMA itself.
 rxe_up
+rnr_wanted=yes	# the contract sends without credits
 [ -x "$BUILD/tests/contract/data" ] || skip "built without the contract tests (cmocka)"
 SIDESTEP_ATTACH=eager
 export SIDESTEP_ATTACH
