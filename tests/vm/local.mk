@@ -3,6 +3,8 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/siw tests/vm/lib.sh tests/vm/faults tests/vm/rivals \
 	tests/vm/cases/bench.sh \
 	tests/vm/cases/boot.sh \
+	tests/vm/cases/conform.sh \
+	tests/vm/cases/conform_long.sh \
 	tests/vm/cases/contract.sh \
 	tests/vm/cases/door.sh \
 	tests/vm/cases/faults.sh \
