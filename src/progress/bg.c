@@ -327,12 +327,9 @@ static bool behind(void)
 bool bg_catch_up(void)
 {
 	static uint64_t rest_ns;	/* a hint: who keeps the loop busy is not to stop the program */
-	uint64_t begun, now;
+	uint64_t begun = clock_ns(), now;
 
-	if (in_loop || !behind())
-		return false;
-	begun = now = clock_ns();
-	if (now < ld_rlx(&rest_ns))
+	if (in_loop || begun < ld_rlx(&rest_ns) || !behind())
 		return false;
 	do {
 		sys_nap(CATCH_UP_NAP_US * NS_PER_US);

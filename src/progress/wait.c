@@ -294,16 +294,6 @@ static void taken_away(void *arg)
 		w->gone(w);
 }
 
-static void cancelled(void *arg)
-{
-	section_enter();
-	if (section.away) {
-		section.away = NULL;
-		taken_away(arg);
-	}
-	section_leave();
-}
-
 static void time_left(struct wait *w)
 {
 	uint64_t now = w->deadline_ns == WAIT_FOREVER ? 0 : clock_ns();
@@ -324,7 +314,7 @@ static int asleep(struct wait *w, struct pollfd *p, nfds_t n)
 	section.away_arg = w;
 	fence_signal();
 	section.away = taken_away;
-	pthread_cleanup_push(cancelled, w);	/* the thread may end from here on */
+	pthread_cleanup_push(section_cancelled, NULL);	/* the thread may end from here on */
 	uint32_t depth = section_suspend();
 	if (!w->no_cancel)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);

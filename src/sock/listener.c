@@ -55,12 +55,9 @@ static bool listener_learn(struct conn *l)
 /* Could it be another host's?  A device is not looked for before one comes that could. */
 static bool from_there(const struct sockaddr_storage *peer)
 {
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)peer;
+	struct meet_tuple t;
 
-	if (peer->ss_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)peer)->sin_addr.s_addr) >> 24 != 127;
-	return !IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) &&
-	       !(IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr) && in6->sin6_addr.s6_addr[12] == 127);
+	return !meet_tuple_set(&t, peer, peer) && !meet_tuple_loopback(&t);
 }
 
 void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage *peer)

@@ -36,7 +36,8 @@ struct sending {
 	int out, in;
 	off_t *off;
 	struct conn *held;	/* from its first piece on, if there are to be more */
-	bool was_held, part;	/* part: some has gone */
+	bool was_held;
+	size_t done;
 };
 
 /* Where the file is read next. */
@@ -123,7 +124,7 @@ static ssize_t filled_send(struct sending *s, off_t at, char *buf, size_t n)
 		return sock_send(s->out, buf, (size_t)got, 0);
 	const struct iovec v = { buf, (size_t)got };
 	return tx_run_on(&s->held, s->out, &(struct io){ .call = CALL_send, .iov = &v, .cnt = 1,
-							 .total = v.iov_len }, s->part);
+							 .total = v.iov_len }, s->done > 0);
 }
 
 static ssize_t filled_send_small(struct sending *s, off_t at, size_t n)
@@ -214,14 +215,14 @@ static ssize_t pieces(struct sending *s, size_t n)
 {
 	const struct conn *c = fdtab_conn(s->out);
 	uint32_t gen = c ? ld_rlx(&c->gen) : 0;
-	size_t done = 0, want;
+	size_t want;
 	ssize_t r;
 
 	do {
 		bool another = fdtab_conn(s->out) != c || (c && ld_rlx(&c->gen) != gen);
-		if (done && !s->held && (s->was_held || another))
+		if (s->done && !s->held && (s->was_held || another))
 			break;		/* a handler has run, or its number is another's */
-		want = n - done;
+		want = n - s->done;
 		r = piece(s, &want);
 		if (r == -ESPIPE && c && fdtab_conn(s->out) == c) {
 			gone(s);
@@ -230,13 +231,12 @@ static ssize_t pieces(struct sending *s, size_t n)
 			r = piece(s, &want);
 		}
 		if (r < 0)
-			return done ? (ssize_t)done : r;
-		if (!done && !s->held)
+			return s->done ? (ssize_t)s->done : r;
+		if (!s->done && !s->held)
 			s->was_held = false;	/* a handler that came before anything had gone */
-		done += (size_t)r;
-		s->part = true;
-	} while (r && (size_t)r == want && done < n);
-	return (ssize_t)done;
+		s->done += (size_t)r;
+	} while (r && (size_t)r == want && s->done < n);
+	return (ssize_t)s->done;
 }
 
 ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)

@@ -30,9 +30,11 @@
 #define SET_MS		200	/* ... that it has heard of a set: a stopped one hears later */
 #define PASS_MS		20000	/* ... before others get the socket */
 
-static int ways[WAYS];
-static struct slips *way_slips[WAYS];
-static bool served[WAYS];		/* a background thread was there at the fork */
+static struct way {
+	int fd;
+	struct slips *slips;
+	bool served;			/* a background thread was there at the fork */
+} ways[WAYS];
 static uint32_t nways;
 static uint8_t way_here;		/* of conns that were this process's parent's; 0: none */
 
@@ -45,9 +47,7 @@ void way_add(int way, struct slips *slips, bool answers)
 {
 	way_here = 0;
 	if (way >= 0 && nways < WAYS) {
-		way_slips[nways] = slips;
-		served[nways] = answers;
-		ways[nways++] = way;
+		ways[nways++] = (struct way){ way, slips, answers };
 		way_here = (uint8_t)nways;
 	}
 }
@@ -55,7 +55,7 @@ void way_add(int way, struct slips *slips, bool answers)
 bool kin_is_way(int fd)
 {
 	for (uint32_t i = 0; i < nways; i++)
-		if (ways[i] == fd)
+		if (ways[i].fd == fd)
 			return true;
 	return false;
 }
@@ -137,29 +137,29 @@ static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, in
 }
 
 /* Out of descriptors, here or there. */
-static int ask_by_slip(uint32_t i, struct kin_msg m, struct kin_reply *r, uint64_t end)
+static int ask_by_slip(const struct way *w, struct kin_msg m, struct kin_reply *r, uint64_t end)
 {
-	if (!slip_take(way_slips[i], &m))
+	if (!slip_take(w->slips, &m))
 		return -EAGAIN;
-	int err = kin_send(ways[i], &m, -1);
+	int err = kin_send(w->fd, &m, -1);
 
-	while (!err && !slip_await(way_slips[i], &m, r))
-		err = way_over(ways[i]) ? -EPIPE : clock_ns() >= end ? -ETIMEDOUT : 0;
-	return slip_give_back(way_slips[i], &m, r) ? 0 : err;
+	while (!err && !slip_await(w->slips, &m, r))
+		err = way_over(w->fd) ? -EPIPE : clock_ns() >= end ? -ETIMEDOUT : 0;
+	return slip_give_back(w->slips, &m, r) ? 0 : err;
 }
 
 /* Return: 0, -ENOBUFS, -ECONNRESET it is lost, -ETIMEDOUT the owner has not done it. */
-static int ask(uint32_t i, const struct kin_msg *m, struct kin_reply *r, int *once, uint64_t end)
+static int ask(const struct way *w, const struct kin_msg *m, struct kin_reply *r, int *once, uint64_t end)
 {
 	for (;;) {
-		int err = ask_by_pair(ways[i], m, r, once, end);
+		int err = ask_by_pair(w->fd, m, r, once, end);
 
 		if (err && err != -ETIMEDOUT)
-			err = ask_by_slip(i, *m, r, end);
+			err = ask_by_slip(w, *m, r, end);
 		if (!err && r->answer != KIN_NO)
 			return r->answer == KIN_FULL ? -ENOBUFS : 0;
-		if (way_over(ways[i]))
-			return farewell(ways[i]);
+		if (way_over(w->fd))
+			return farewell(w->fd);
 		if (!err || err == -ETIMEDOUT || clock_ns() >= end)
 			return -ETIMEDOUT;
 		sys_nap(NS_PER_MS);		/* a full queue, or no slip */
@@ -196,7 +196,7 @@ int kin_use(struct conn *c, uint32_t bits)
 	if (!bits)
 		return 0;
 	if (c->kin_way)
-		err = ask(c->kin_way - 1u,
+		err = ask(&ways[c->kin_way - 1],
 			  &(struct kin_msg){ .type = KIN_ASK, .id = c->id, .gen = gen,
 					     .bits = bits }, &r, &once, clock_ns() + ASK_MS * NS_PER_MS);
 	log_debug("fd %d asked for, ways %u: %d, error %u", c->fd, bits, err, r.error);
@@ -238,7 +238,7 @@ static void tell(const struct conn *c, enum kin_type type)
 	const struct kin_msg m = { .type = type, .id = c->id, .gen = ld_rlx(&c->gen) };
 
 	if (c->kin_way)
-		kin_send(ways[c->kin_way - 1], &m, -1);
+		kin_send(ways[c->kin_way - 1].fd, &m, -1);
 }
 
 int kin_pass(struct conn *c)
@@ -275,10 +275,10 @@ void kin_use_set(const void *set)
 	int none = -1;
 
 	for (uint32_t i = 0; i < nways; i++)
-		if (served[i])
-			ask(i, &m, &r, &none, end);
+		if (ways[i].served)
+			ask(&ways[i], &m, &r, &none, end);
 		else
-			kin_send(ways[i], &m, -1);	/* it has nothing of it but cold conns */
+			kin_send(ways[i].fd, &m, -1);	/* it has nothing of it but cold conns */
 	privfd_close(none);
 }
 
@@ -287,6 +287,6 @@ bool kin_others(void)
 	bool any = false;
 
 	for (uint32_t i = 0; i < nways; i++)
-		any |= !way_over(ways[i]);
+		any |= !way_over(ways[i].fd);
 	return any;
 }
