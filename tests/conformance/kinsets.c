@@ -208,6 +208,21 @@ static void client_sends(struct role *r, int times)
 	}
 }
 
+/* ... all of it. */
+static void client_end(struct role *r, int times)
+{
+	CLIENT(r)
+		client_sends(r, times);
+	conn_close(r);
+}
+
+/* The server's end: of the child, and of the set. */
+static void set_end(struct role *r, struct child *k, int ep)
+{
+	TRY(r, 0, child_end(k));
+	TRY(r, 0, close(ep));
+}
+
 static void bytes_come(struct role *r)
 {
 	meet(r);
@@ -238,12 +253,9 @@ static void put_back(struct role *r)
 		set_expect(r, ep, EPOLLIN, 3);
 		bytes_taken(r);
 		set_quiet(r, ep);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
-	CLIENT(r)
-		client_sends(r, 1);
-	conn_close(r);
+	client_end(r, 1);
 }
 
 /* ... and what it puts in is, also when the child is gone. */
@@ -271,9 +283,7 @@ static void added(struct role *r)
 		bytes_taken(r);
 		TRY(r, 0, close(ep));
 	}
-	CLIENT(r)
-		client_sends(r, 21);
-	conn_close(r);
+	client_end(r, 21);
 }
 
 static void changed(struct role *r)
@@ -295,12 +305,9 @@ static void changed(struct role *r)
 		bytes_come(r);
 		set_expect(r, ep, EPOLLIN, 3);
 		bytes_taken(r);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
-	CLIENT(r)
-		client_sends(r, 2);
-	conn_close(r);
+	client_end(r, 2);
 }
 
 /* A single shot of the parent's that the child arms again. */
@@ -321,12 +328,9 @@ static void armed(struct role *r)
 		TRY(r, 0, set_ctl(ep, EPOLL_CTL_MOD, r->s, ONCE, 3));
 		set_expect(r, ep, EPOLLIN, 3);
 		bytes_taken(r);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
-	CLIENT(r)
-		client_sends(r, 1);
-	conn_close(r);
+	client_end(r, 1);
 }
 
 /* ... had fired before there was a child. */
@@ -346,12 +350,9 @@ static void armed_after(struct role *r)
 		set_expect(r, ep, EPOLLIN, 2);
 		set_quiet(r, ep);
 		bytes_taken(r);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
-	CLIENT(r)
-		client_sends(r, 1);
-	conn_close(r);
+	client_end(r, 1);
 }
 
 /* A shot that the child was told of is none for its parent. */
@@ -370,12 +371,9 @@ static void spent(struct role *r)
 		set_expect(r, ep, EPOLLIN, 3);
 		set_quiet(r, ep);
 		bytes_taken(r);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
-	CLIENT(r)
-		client_sends(r, 1);
-	conn_close(r);
+	client_end(r, 1);
 }
 
 /* A level that becomes an edge. */
@@ -397,12 +395,9 @@ static void replaced(struct role *r)
 		bytes_come(r);
 		set_expect(r, ep, EPOLLIN, 2);
 		set_quiet(r, ep);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
-	CLIENT(r)
-		client_sends(r, 2);
-	conn_close(r);
+	client_end(r, 2);
 }
 
 /* The parent's number is closed, and its set goes on to tell of what the child has. */
@@ -454,8 +449,7 @@ static void closed_by_both(struct role *r)
 		set_expect(r, ep, EPOLLIN, 1);
 		TRY(r, 0, child_does(&k));
 		set_quiet(r, ep);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
 	CLIENT(r) {
 		client_sends(r, 1);
@@ -495,8 +489,7 @@ static void childs_own(struct role *r)
 			TRY(r, 0, child_does(&k));
 			meet(r);
 		}
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 	}
 	CLIENT(r) {
 		fd = call_again(r);
@@ -546,8 +539,7 @@ static void reset_before(struct role *r)
 		TRY(r, 1, poll(&p, 1, 0));
 		TRY(r, 1, poll(&p, 1, 5000));
 		set_expect(r, ep, EPOLLIN | EPOLLERR | EPOLLHUP, 1);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 		TRY(r, 0, close(r->s));
 	}
 }
@@ -569,8 +561,7 @@ static void reset_after(struct role *r)
 		TRY(r, 0, child_does(&k));
 		TRY(r, 1, poll(&p, 1, 0));
 		set_expect(r, ep, EPOLLIN | EPOLLERR | EPOLLHUP, 1);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 		TRY(r, 0, close(r->s));
 	}
 }
@@ -595,8 +586,7 @@ static void reset_read(struct role *r)
 		TRY(r, 0, child_does(&k));
 		TRY(r, 1, poll(&p, 1, 0));
 		set_expect(r, ep, EPOLLIN | EPOLLHUP, 1);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 		TRY(r, 0, close(r->s));
 	}
 }
@@ -620,8 +610,7 @@ static void reset_read_by_child(struct role *r)
 		TRY(r, 0, child_does(&k));
 		TRY(r, 1, poll(&p, 1, 0));
 		set_expect(r, ep, EPOLLIN | EPOLLHUP, 1);
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 		TRY(r, 0, close(r->s));
 	}
 }
@@ -651,8 +640,7 @@ static void told_to_one(struct role *r, bool late, bool parent, child_fn *const 
 		SHOW(r, own(ep, r->s));
 		SHOW(r, does_ask(ep, r->s));
 		SHOW(r, does_send(ep, r->s));
-		TRY(r, 0, child_end(&k));
-		TRY(r, 0, close(ep));
+		set_end(r, &k, ep);
 		TRY(r, 0, close(r->s));
 	}
 }

@@ -1054,12 +1054,9 @@ static void shut_both_and_child(struct role *r)
 	conn_close(r);
 }
 
-/* Both ways are shut over unread bytes: what comes then earns a reset, and they can still be read. */
-static void shut_both_over_unread(struct role *r)
+/* The client shuts both ways over six bytes that it has not read. */
+static void shut_over_unread(struct role *r)
 {
-	char buf[16];
-
-	conn_open(r);
 	SERVER(r)
 		TRY(r, 6, send(r->s, "unread", 6, 0));
 	meet(r);
@@ -1067,6 +1064,15 @@ static void shut_both_over_unread(struct role *r)
 		TRY(r, 6, readable_await(r->c, 6));
 		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
 	}
+}
+
+/* Both ways are shut over unread bytes: what comes then earns a reset, and they can still be read. */
+static void shut_both_over_unread(struct role *r)
+{
+	char buf[16];
+
+	conn_open(r);
+	shut_over_unread(r);
 	meet(r);
 	SERVER(r) {
 		TRY(r, 0, recv(r->s, buf, sizeof(buf), 0));
@@ -1095,12 +1101,8 @@ static void shut_both_and_read(struct role *r)
 	char buf[16];
 
 	conn_open(r);
-	SERVER(r)
-		TRY(r, 6, send(r->s, "unread", 6, 0));
-	meet(r);
+	shut_over_unread(r);
 	CLIENT(r) {
-		TRY(r, 6, readable_await(r->c, 6));
-		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
 		TRY(r, 2, recv(r->c, buf, 2, 0));
 		TRY(r, 4, recv(r->c, buf, sizeof(buf), MSG_PEEK));
 	}
@@ -1126,13 +1128,7 @@ static void shut_both_then_end(struct role *r)
 	char buf[16];
 
 	conn_open(r);
-	SERVER(r)
-		TRY(r, 6, send(r->s, "unread", 6, 0));
-	meet(r);
-	CLIENT(r) {
-		TRY(r, 6, readable_await(r->c, 6));
-		TRY(r, 0, shutdown(r->c, SHUT_RDWR));
-	}
+	shut_over_unread(r);
 	meet(r);
 	SERVER(r) {
 		TRY(r, 0, recv(r->s, buf, sizeof(buf), 0));

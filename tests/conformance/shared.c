@@ -109,11 +109,23 @@ static void shut_both_child_reads(struct role *r)
 	}
 }
 
+/* What has waited for a word goes on, and is over, well. */
+static void child_goes(struct role *r, pid_t pid, const int go[2])
+{
+	int status;
+
+	MUST(r, write(go[1], "g", 1));
+	MUST(r, waitpid(pid, &status, 0));
+	TRY(r, 0, status);
+	close(go[0]);
+	close(go[1]);
+}
+
 /* A child finds what its parent would have, also what the peer had switched behind unread bytes. */
 static void child_reads_once(struct role *r)
 {
 	static char buf[35000];
-	int status = 0, go[2] = { -1, -1 };
+	int go[2] = { -1, -1 };
 	pid_t pid = -1;
 
 	conn_open(r);
@@ -136,11 +148,7 @@ static void child_reads_once(struct role *r)
 	}
 	meet(r);
 	SERVER(r) {
-		MUST(r, write(go[1], "g", 1));
-		MUST(r, waitpid(pid, &status, 0));
-		TRY(r, 0, status);
-		close(go[0]);
-		close(go[1]);
+		child_goes(r, pid, go);
 	}
 	conn_close(r);
 }
@@ -252,11 +260,7 @@ static void close_then_fork(struct role *r)
 		}
 		meet(r);
 		SERVER(r) {
-			MUST(r, write(go[1], "g", 1));
-			MUST(r, waitpid(pid, &status, 0));
-			TRY(r, 0, status);
-			close(go[0]);
-			close(go[1]);
+			child_goes(r, pid, go);
 		}
 	}
 	munmap(much, n);
