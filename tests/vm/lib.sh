@@ -34,15 +34,20 @@ rxe_up() {
 		ip link add d0 mtu 4200 type veth peer name d1 mtu 4200 || fail "no veth"
 		ip link set d1 up
 	fi
-	ip addr add "10.9.0.$G/24" dev $net || fail "no $net"
-	ip link set $net up
+	rxe_on $net "10.9.0.$G" rxe0
+}
+
+# rxe_on NET ADDRESS DEVICE
+rxe_on() {
+	ip addr add "$2/24" dev "$1" || fail "no $1"
+	ip link set "$1" up
 	# the GID table is filled when the address is final
 	for _ in 1 2 3 4 5; do
 		sleep 1
-		rdma link add rxe0 type rxe netdev $net 2>/dev/null && break
+		rdma link add "$3" type rxe netdev "$1" 2>/dev/null && break
 	done
-	[ -e /sys/class/infiniband/rxe0 ] || fail "no rxe0"
-	rxe_gid rxe0
+	[ -e "/sys/class/infiniband/$3" ] || fail "no $3"
+	rxe_gid "$3"
 }
 
 # Soft-iWARP on the same; the device is siw0.
@@ -76,13 +81,7 @@ rxe_counter() {
 
 # A second network between two guests, on eth1: 10.9.1.$G and rxe1.
 rxe_second_up() {
-	ip addr add "10.9.1.$G/24" dev eth1 && ip link set eth1 up || fail "no eth1"
-	for _ in 1 2 3 4 5; do
-		sleep 1
-		rdma link add rxe1 type rxe netdev eth1 2>/dev/null && break
-	done
-	[ -e /sys/class/infiniband/rxe1 ] || fail "no rxe1"
-	rxe_gid rxe1
+	rxe_on eth1 "10.9.1.$G" rxe1
 }
 
 # No message was ever sent that no receive waited for: credits have seen to that.
@@ -180,6 +179,17 @@ streaming() {
 		fi
 		sleep 0.1
 	done
+}
+
+# conformance [-k PATTERN]...: its cases, plain and over soft-RoCE, both ends under sidestep
+conformance() {
+	rxe_up
+	ip link set lo up
+	need python3
+	unset SIDESTEP_LOG_FILE
+	SIDESTEP_RNIC=verbs "$SRC/tests/conformance/run" --mode both --again 2 \
+		--conform "$BUILD/tests/conformance/conform" --sidestep "$BUILD/tools/sidestep" "$@" ||
+		fail "conformance: $?"
 }
 
 # ---- programs under sidestep: $S runs them, in $work they write their counters ----

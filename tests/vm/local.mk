@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tests/vm/init \
-	tests/vm/siw tests/vm/lib.sh tests/vm/faults tests/vm/rivals \
+	tests/vm/siw tests/vm/pieces.py tests/vm/lib.sh tests/vm/faults tests/vm/rivals \
 	tests/vm/cases/bench.sh \
 	tests/vm/cases/boot.sh \
 	tests/vm/cases/conform.sh \

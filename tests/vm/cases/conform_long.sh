@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # seconds: 1800
 # long
-# The conformance cases, plain and over soft-RoCE, both ends under sidestep.
-rxe_up
-ip link set lo up
-need python3
-unset SIDESTEP_LOG_FILE
-export SIDESTEP_RNIC=verbs
-"$SRC/tests/conformance/run" --mode both --again 2 --conform "$BUILD/tests/conformance/conform" \
-	--sidestep "$BUILD/tools/sidestep" || fail "conformance: $?"
+# All conformance cases over soft-RoCE.
+conformance

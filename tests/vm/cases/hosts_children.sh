@@ -7,22 +7,14 @@ hosts_up
 need python3
 (umask 077 && echo "a secret of both" >key)
 export SIDESTEP_KEY_FILE=$work/key SIDESTEP_LOG=info
+export PYTHONPATH="$SRC/tests/vm"
 cat >ends.py <<-'EOF'
-	import os, socket, sys, threading, time
+	import os, socket, sys, threading
+	from pieces import echo, speak
 
 	SECONDS, CLIENTS = 20, 3
 	there = ("10.9.0.1", 7107)
 	piece = bytes(16384)
-
-
-	def take(c):
-	    n = 0
-	    while n < len(piece):
-	        got = len(c.recv(len(piece) - n))
-	        if not got:
-	            return False
-	        n += got
-	    return True
 
 
 	def serve():
@@ -31,8 +23,7 @@ cat >ends.py <<-'EOF'
 	        c = listener.accept()[0]
 	        if not os.fork():
 	            listener.close()
-	            while take(c):
-	                c.sendall(piece)
+	            echo(c, piece)
 	            sys.exit()
 	        c.close()
 	    for _ in range(CLIENTS):
@@ -40,21 +31,16 @@ cat >ends.py <<-'EOF'
 	            sys.exit("a child has failed")
 
 
-	def speak():
-	    c = socket.create_connection(there)
-	    end = time.monotonic() + SECONDS
-	    while time.monotonic() < end:
-	        c.sendall(piece)
-	        if not take(c):
-	            print("the stream ended early")
-	            os._exit(1)
-	    c.close()
+	def ask():
+	    if not speak(socket.create_connection(there), piece, SECONDS):
+	        print("the stream ended early")
+	        os._exit(1)
 
 
 	if sys.argv[1] == "serve":
 	    serve()
 	else:
-	    for t in [threading.Thread(target=speak) for _ in range(CLIENTS)]:
+	    for t in [threading.Thread(target=ask) for _ in range(CLIENTS)]:
 	        t.start()
 	EOF
 

@@ -10,45 +10,21 @@ export SIDESTEP_KEY_FILE=$work/key SIDESTEP_LOG=info
 # the ring is waited for, however long that takes on a busy machine
 export SIDESTEP_FAULT=hurry:10000
 
+export PYTHONPATH="$SRC/tests/vm"
 cat >ends.py <<-'EOF'
-	import os, socket, sys, time
+	import os, socket, sys
+	from pieces import echo, speak
 
 	SECONDS, GENERATIONS = 3, 3
 	there = ("10.9.0.1", 7105)
 	piece = bytes(65536)
 
-
-	def take(c):
-	    n = 0
-	    while n < len(piece):
-	        got = len(c.recv(len(piece) - n))
-	        if not got:
-	            return False
-	        n += got
-	    return True
-
-
-	def echo(c):
-	    while take(c):
-	        c.sendall(piece)
-	    c.close()
-
-
-	def speak(c):
-	    end = time.monotonic() + SECONDS
-	    while time.monotonic() < end:
-	        c.sendall(piece)
-	        if not take(c):
-	            sys.exit("the stream ended early")
-	    c.close()
-
-
 	listener = socket.create_server(there) if sys.argv[1] == "accept" else None
 	for generation in range(GENERATIONS):
 	    if listener:
-	        echo(listener.accept()[0])
-	    else:
-	        speak(socket.create_connection(there))
+	        echo(listener.accept()[0], piece)
+	    elif not speak(socket.create_connection(there), piece, SECONDS):
+	        sys.exit("the stream ended early")
 	    if generation + 1 < GENERATIONS:
 	        child = os.fork()
 	        if child:
