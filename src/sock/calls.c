@@ -38,6 +38,7 @@
 #include "sock/kin.h"
 #include "sock/process.h"
 #include "sock/rule.h"
+#include "sock/rwf.h"
 #include "sock/show.h"
 #include "sock/sock.h"
 
@@ -74,9 +75,10 @@ ssize_t sock_readv(int fd, const struct iovec *iov, int cnt)
 
 ssize_t sock_preadv2(int fd, const struct iovec *iov, int cnt, off_t off, int flags)
 {
-	/* RWF_NOWAIT is 8 */
-	return rx_run(fd, &(struct io){ .call = CALL_preadv2, .iov = iov, .cnt = cnt,
-					.rwflags = flags, .flags = flags & 8 ? MSG_DONTWAIT : 0 });
+	struct io io = { .call = CALL_preadv2, .iov = iov, .cnt = cnt, .rwflags = flags,
+			 .flags = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0 };
+
+	return flags && rwf_refused(CALL_preadv2, flags) ? io_kernel(fd, &io) : rx_run(fd, &io);
 }
 
 static int msg_check(const struct msghdr *msg)
@@ -162,8 +164,10 @@ ssize_t sock_writev(int fd, const struct iovec *iov, int cnt)
 
 ssize_t sock_pwritev2(int fd, const struct iovec *iov, int cnt, off_t off, int flags)
 {
-	return tx_run(fd, &(struct io){ .call = CALL_pwritev2, .iov = iov, .cnt = cnt,
-					.rwflags = flags, .flags = flags & 8 ? MSG_DONTWAIT : 0 });
+	struct io io = { .call = CALL_pwritev2, .iov = iov, .cnt = cnt, .rwflags = flags,
+			 .flags = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0 };
+
+	return flags && rwf_refused(CALL_pwritev2, flags) ? io_kernel(fd, &io) : tx_run(fd, &io);
 }
 
 ssize_t sock_sendmsg(int fd, const struct msghdr *msg, int flags)

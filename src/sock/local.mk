@@ -71,6 +71,8 @@ libcore_la_SOURCES += \
 	src/sock/request.h \
 	src/sock/rule.c \
 	src/sock/rule.h \
+	src/sock/rwf.c \
+	src/sock/rwf.h \
 	src/sock/rx.c \
 	src/sock/sandbox.c \
 	src/sock/sendfile.c \

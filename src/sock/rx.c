@@ -531,11 +531,11 @@ static void rx_poll(struct conn *c, size_t n)
 	engine_poll();
 }
 
-/* read() of no bytes returns at once (recv() does not), and odd flags are refused. */
+/* read() of no bytes returns at once; recv() does not. */
 static bool rx_nothing(const struct io *io)
 {
 	return (io->call == CALL_read || io->call == CALL_readv || io->call == CALL_preadv2) &&
-	       (!io->total || (io->rwflags & ~RWF_NOWAIT));
+	       !io->total;
 }
 
 static struct conn *rx_again(const struct rx_call *t)

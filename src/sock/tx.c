@@ -578,11 +578,10 @@ static ssize_t tx_step_ring(struct conn *c, struct io *io)
 	return -EAGAIN;
 }
 
-/* Urgent or zero-copy data, ancillary data, flags of pwritev2(): the kernel's alone. */
+/* Urgent or zero-copy data, ancillary data: the kernel's alone. */
 static bool tx_odd(const struct io *io)
 {
-	return (io->flags & ~TX_FLAGS_OK) || (io->msg && io->msg->msg_controllen) ||
-	       (io->rwflags & ~RWF_NOWAIT);
+	return (io->flags & ~TX_FLAGS_OK) || (io->msg && io->msg->msg_controllen);
 }
 
 /*

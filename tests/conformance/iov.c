@@ -286,6 +286,39 @@ static void offsets(struct role *r)
 	conn_close(r);
 }
 
+/* Each flag of preadv2() and pwritev2(): this kernel takes it of a socket, or does not. */
+static void rw_flags(struct role *r)
+{
+	static const int flags[] = { RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_NOWAIT, RWF_APPEND, 0x20,
+				     0x30, 0x40, 0x80, 0x100, 1 << 20, RWF_NOWAIT | RWF_HIPRI };
+	char in[8];
+	struct iovec out = vec("abcd", 4), part = vec(in, 3), none = vec(in, 0);
+	enum { N = sizeof(flags) / sizeof(flags[0]) };
+	int i;
+
+	conn_open(r);
+	for (i = 0; i < 2 * N; i++) {		/* reads first: such a write may end what a read would find */
+		CLIENT(r) {
+			if (i >= N) {
+				SHOW(r, pwritev2(r->c, &none, 1, -1, flags[i - N]));
+				SHOW(r, pwritev2(r->c, &out, 1, -1, flags[i - N]));
+			}
+			TRY(r, 5, send(r->c, "efgh.", 5, 0));
+		}
+		SERVER(r) {
+			TRY(r, 1, readable_await(r->s, 5) >= 5);
+			if (i < N) {
+				SHOW(r, preadv2(r->s, &none, 1, -1, flags[i]));
+				SHOW(r, preadv2(r->s, &part, 1, -1, flags[i]));
+			}
+			for (in[0] = 0; in[0] != '.';)
+				SHOW(r, recv(r->s, in, 1, 0));
+		}
+		meet(r);
+	}
+	conn_close(r);
+}
+
 /* Many pieces of odd lengths, long enough to wrap any ring several times. */
 static void wrap(struct role *r)
 {
@@ -325,6 +358,7 @@ const struct conf_case iov_cases[] = {
 	{ "iov-sendmmsg", sendmmsg_recvmmsg, 0 },
 	{ "iov-recvmmsg-waitforone", recvmmsg_waitforone, 0 },
 	{ "iov-offsets", offsets, 0 },
+	{ "iov-rw-flags", rw_flags, 0 },
 	{ "iov-wrap", wrap, 0 },
 	{ NULL, NULL, 0 }
 };
