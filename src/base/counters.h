@@ -36,6 +36,7 @@
 	X(retreats, "directions taken back to the kernel") \
 	X(resent_bytes, "bytes sent again over the kernel after a retreat") \
 	X(links, "links opened") \
+	X(bind_msgs, "control messages sent to bind connections, questions and answers") \
 	X(wr_posted, "work requests posted") \
 	X(doorbells, "ibv_post_send calls") \
 	X(wc_polled, "work completions polled") \

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/counters.h"
 #include "link/far.h"
 #include "link/inner.h"
 
@@ -140,6 +141,7 @@ void link_send(struct link *l, const struct wire_msg *m)
 
 	if (ld_rlx(&l->state) != LINK_UP)
 		return;
+	count(CNT_bind_msgs, m->type >= WIRE_BIND && m->type <= WIRE_LATER);
 	lock_take(&engine.post_lock);
 	link_backlog_flush(l);
 	if (l->backlog_head != l->backlog_tail || !ctl_room(l) || !ctl_post(l, m)) {
