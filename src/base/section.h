@@ -22,6 +22,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -34,6 +35,7 @@ struct section {
 	uint32_t async;			/* PTHREAD_CANCEL_ASYNCHRONOUS, outside sections */
 	uint32_t handlers;		/* handlers run in this thread so far */
 	uint32_t interrupting;		/* ... of them without SA_RESTART */
+	uintptr_t handler;		/* frame below which a handler runs, or 0 */
 	void (*away)(void *arg);	/* take the sleeper off its lists; NULL: nobody sleeps */
 	void *away_arg;
 	uint64_t mask;			/* the program's own, while deferred */
@@ -92,6 +94,21 @@ static inline void section_resume(uint32_t depth)
 	fence_signal();
 	section.depth = depth;
 	fence_signal();
+}
+
+/*
+ * Does a handler of the program run here?  Then the thread may be anywhere in libc,
+ * with any of its locks, and on a stack with little room.  That one was left by a
+ * jump is seen by the stack only: who is soon as deep again counts as inside.
+ */
+#define SECTION_HANDLER_DEPTH (256u << 10)
+static inline bool section_in_handler(void)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	if (section.handler && here >= section.handler)
+		section.handler = 0;
+	return section.handler && section.handler - here < SECTION_HANDLER_DEPTH;
 }
 
 /*

@@ -94,6 +94,7 @@ static void deliver(int sig, siginfo_t *si, void *uc)
 {
 	struct section *s = &section;
 	uint32_t depth = s->depth;
+	uintptr_t outer = s->handler;
 
 	if (unlikely(depth && !ld_rlx(&door_filtered) && !is_fault(sig, si))) {
 		put_off(sig, si, uc);
@@ -111,6 +112,7 @@ static void deliver(int sig, siginfo_t *si, void *uc)
 		DOOR_ASIDE(away(s->away_arg));
 		section_leave();
 	}
+	s->handler = (uintptr_t)__builtin_frame_address(0);
 	s->handlers++;
 	if (!(flags & SA_RESTART))
 		s->interrupting++;
@@ -120,6 +122,7 @@ static void deliver(int sig, siginfo_t *si, void *uc)
 		((handler3)(uintptr_t)h)(sig, si, uc);
 	else if (h == SIG_DFL)		/* it was set while this one was on its way */
 		sys3(SYS_tgkill, sys_getpid(), sys_gettid(), sig);
+	s->handler = outer;
 	s->depth = depth;
 }
 

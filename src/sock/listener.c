@@ -69,14 +69,15 @@ void bind_accepted(struct conn *l, struct conn *c, const struct sockaddr_storage
 		     !xchg_acqrel(&l->listen_there, true);
 	bool first = !ld_rlx(&l->listening) && !xchg_acqrel(&l->listening, true);
 	if (first || there) {
-		if (!listener_learn(l)) {
-			st_rlx(&l->listening, false);
-		} else if (bind_begin() == 0) {
+		int err = listener_learn(l) ? bind_begin() : -ENOTSOCK;
+
+		if (!err) {
 			conn_todo(l, JOB_LISTEN);
-		} else {		/* the next accept() tries again */
-			st_rlx(&c->why, bind_not_begun());
-			st_rlx(&l->listening, false);
+			return;
 		}
+		if (err != -ENOTSOCK && err != -EINTR)
+			st_rlx(&c->why, bind_not_begun());
+		st_rlx(&l->listening, false);		/* the next accept() tries again */
 	}
 }
 

@@ -9,8 +9,11 @@
 #define _GNU_SOURCE
 #include "sock/warm.h"
 
+#include <errno.h>
+
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/section.h"
 #include "progress/bg.h"
 #include "sock/bind.h"
 #include "sock/heir.h"
@@ -38,6 +41,8 @@ int bind_begin(void)
 {
 	if (bg_running())
 		return 0;
+	if (section_in_handler())	/* pthread_create() allocates, and wants some stack */
+		return -EINTR;
 	if (!sandbox_allows()) {
 		hello_forbid(REASON_SANDBOX);
 		return -EPERM;
@@ -90,8 +95,9 @@ void conn_warm(struct conn *c)
 		warm = bytes >= MAX(least_bytes, (uint64_t)config.attach);
 	if (!warm)
 		return;
-	if (bind_begin() == 0)
+	int err = bind_begin();
+	if (!err)
 		conn_todo(c, heir ? JOB_HEIR : JOB_MEET);
-	else
+	else if (err != -EINTR)
 		bind_give_up(c, bind_not_begun());
 }

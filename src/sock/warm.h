@@ -8,7 +8,10 @@
 #define WARM_CALLS	4u
 #define WARM_BYTES	(32u * 1024)
 
-/* Start the background thread, where that is allowed.  Any thread.  0 or -errno */
+/*
+ * Start the background thread, where that is allowed.  Any thread.
+ * Return: 0 or -errno; -EINTR: not from here, a signal handler, but from the next call.
+ */
 int bind_begin(void);
 /* ... why it was not. */
 enum reason bind_not_begun(void);

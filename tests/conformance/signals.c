@@ -326,6 +326,53 @@ static void masks(struct role *r)
 static int handler_fd;
 static volatile long handler_wrong, handler_rounds;
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static volatile sig_atomic_t in_handler, allocated;
+
+/* A handler may have interrupted this: what it calls must not come here. */
+__attribute__((visibility("default"))) void *calloc(size_t n, size_t size)
+{
+	void *__libc_calloc(size_t n, size_t size);
+
+	allocated += in_handler;
+	return __libc_calloc(n, size);
+}
+
+static void on_echo(int sig)
+{
+	char c = 0;
+
+	(void)sig;
+	in_handler = 1;
+	handler_wrong += write(handler_fd, "q", 1) != 1 || read(handler_fd, &c, 1) != 1 || c != 'a';
+	in_handler = 0;
+}
+
+/* All that is said on a connection is said by a handler. */
+static void handler_alone(struct role *r)
+{
+	long answered = 0;
+	char c;
+
+	conn_open(r);
+	CLIENT(r) {
+		handler_fd = r->c;
+		handler_set(SIGUSR1, on_echo, 0);
+		for (int i = 0; i < 20; i++)
+			raise(SIGUSR1);
+		TRY(r, 0, handler_wrong);
+		TRY(r, 0, allocated);
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		while (read(r->s, &c, 1) == 1 && c == 'q')
+			answered += write(r->s, "a", 1) == 1;
+		TRY(r, 20, answered);
+	}
+	conn_close(r);
+}
+#endif
+
 /* Ping-pong on the second connection, from inside a signal handler. */
 static void on_tick(int sig)
 {
@@ -948,6 +995,9 @@ const struct conf_case signals_cases[] = {
 	{ "signals-write-interrupted", write_interrupted, 0 },
 	{ "signals-masks", masks, WAIT_POLL },
 	{ "signals-handler-io", handler_io, PROCESS },
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	{ "signals-handler-alone", handler_alone, PROCESS },
+#endif
 	{ "signals-handler-same", handler_same, PROCESS },
 	{ "signals-jump-out", jump_out, PROCESS },
 	{ "signals-jump-then-close", jump_then_close, PROCESS },
