@@ -373,6 +373,23 @@ static void handler_alone(struct role *r)
 }
 #endif
 
+static volatile sig_atomic_t tick_us;
+
+/* The next one comes when a handler is over: where it is slow there must be time for more. */
+static void tick_again(void)
+{
+	struct itimerval it = { .it_value.tv_usec = tick_us };
+
+	setitimer(ITIMER_REAL, &it, NULL);
+}
+
+/* 0: no more of them */
+static void tick(int us)
+{
+	tick_us = us;
+	tick_again();
+}
+
 /* Ping-pong on the second connection, from inside a signal handler. */
 static void on_tick(int sig)
 {
@@ -383,6 +400,7 @@ static void on_tick(int sig)
 	if (write(handler_fd, &c, 1) != 1 || read(handler_fd, &c, 1) != 1 || c != 't')
 		handler_wrong++;
 	handler_rounds++;
+	tick_again();
 	errno = saved;
 }
 
@@ -400,8 +418,6 @@ static void *tick_server(void *arg)
 /* A 1 ms timer writes and reads one connection while another streams. */
 static void handler_io(struct role *r)
 {
-	struct itimerval it = { .it_interval.tv_usec = 1000, .it_value.tv_usec = 1000 };
-	struct itimerval off = { { 0 } };
 	int s2 = -1, c2 = -1;
 	pthread_t th;
 
@@ -417,11 +433,11 @@ static void handler_io(struct role *r)
 	CLIENT(r) {
 		handler_fd = c2;
 		handler_set(SIGALRM, on_tick, SA_RESTART);
-		MUST(r, setitimer(ITIMER_REAL, &it, NULL));
+		tick(1000);
 		bulk_write(r, r->c, 16 << 20, SEED_CLIENT);
 		while (handler_rounds < 20)
 			poll(NULL, 0, 1);
-		MUST(r, setitimer(ITIMER_REAL, &off, NULL));
+		tick(0);
 		TRY(r, 0, handler_wrong);
 		MUST(r, close(c2));
 	}
@@ -505,21 +521,20 @@ static void on_same(int sig)
 	if (k < 0 && errno != EAGAIN)
 		handler_wrong++;
 	handler_rounds++;
+	tick_again();
 	errno = saved;
 }
 
 /* A 1 ms timer at both ends of one connection, whose handlers use it as well. */
 static void handler_same(struct role *r)
 {
-	struct itimerval it = { .it_interval.tv_usec = 700, .it_value.tv_usec = 700 };
-	struct itimerval off = { { 0 } };
 	long rounds = 0, got = 0, extra = 0, k, i;
 	char buf[256];
 
 	conn_open(r);
 	same_fd = own_fd(r);
 	handler_set(SIGALRM, on_same, SA_RESTART);
-	MUST(r, setitimer(ITIMER_REAL, &it, NULL));
+	tick(700);
 	while (handler_rounds < 50 || rounds < 20000) {
 		if (send(same_fd, ".", 1, 0) != 1)
 			handler_wrong++;
@@ -529,7 +544,7 @@ static void handler_same(struct role *r)
 			extra += buf[i] == 'h';
 		got += k > 0 ? k : 0;
 	}
-	MUST(r, setitimer(ITIMER_REAL, &off, NULL));
+	tick(0);
 	MUST(r, shutdown(same_fd, SHUT_WR));
 	while ((k = recv(same_fd, buf, sizeof(buf), 0)) > 0) {
 		for (i = 0; i < k; i++)
