@@ -299,6 +299,22 @@ static void *slab_map(size_t bytes, int flags)
 	return p;
 }
 
+#define HUGE	(2u << 20)
+
+/*
+ * Huge pages, where the kernel makes any, for what is about to be pinned and written as
+ * a whole: a fault each, and a device that takes them has fewer addresses to look up.
+ * Not those that an administrator has set aside: they are somebody's.
+ */
+static void advise_huge(uint8_t *p, size_t bytes)
+{
+	uint8_t *from = (uint8_t *)(((uintptr_t)p + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+	uint8_t *to = (uint8_t *)(((uintptr_t)p + bytes) & ~(uintptr_t)(HUGE - 1));
+
+	if (from < to)
+		sys3(SYS_madvise, from, (size_t)(to - from), MADV_HUGEPAGE);
+}
+
 /* NULL with *err set. */
 static struct ibv_mr *mr_new(struct ibv_pd *pd, void *addr, size_t bytes, int access, int *err)
 {
@@ -387,6 +403,7 @@ static int verbs_part_new(struct ibv_pd *pd, struct rnic_slab *slab, size_t off,
 		return -EINVAL;
 	if (fault_device())
 		return -ENOMEM;
+	advise_huge((uint8_t *)slab->addr + off, len);
 	mr = mr_new(pd, (uint8_t *)slab->addr + off, len, remote ? ACCESS_SLAB : 0, &err);
 	if (!mr) {
 		log_info("rnic: no part of %zu bytes: %d", len, err);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -147,6 +148,52 @@ static void a_slab_in_parts(void **state)
 	wr.wr.rdma.remote_addr = w.base + SLAB / 2;
 	wr.wr.rdma.rkey = 98;
 	assert_int_equal(ibv_post_send(w.qp, &wr, &bad), EINVAL);
+	world_close(&w);
+}
+
+/* Bytes of the slab for which huge pages are asked. */
+static size_t huge_asked(const struct rnic_slab *slab)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	unsigned long from = 0, to = 0, a, b;
+	char line[512];
+	size_t n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &a, &b) == 2) {
+			from = a;
+			to = b;
+		} else if (!strncmp(line, "VmFlags:", 8) && strstr(line, " hg") &&
+			   from >= (uintptr_t)slab->addr && to <= (uintptr_t)slab->addr + slab->len) {
+			n += to - from;
+		}
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Huge pages lie in large parts, and reach beyond none. */
+static void huge_pages_where_they_fit(void **state)
+{
+	enum { MIB = 1 << 20 };
+	struct rnic_part parts[3];
+	struct rnic_slab slab;
+	struct world w;
+
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		skip();
+	world_open(&w);
+	assert_int_equal(dev->slab_reserve(w.pd, 16 * MIB, &slab), 0);
+	assert_int_equal(dev->part_new(w.pd, &slab, 0, MIB, true, &parts[0]), 0);
+	assert_int_equal(huge_asked(&slab), 0);
+	assert_int_equal(dev->part_new(w.pd, &slab, MIB, 4 * MIB + 4096, true, &parts[1]), 0);
+	assert_in_range(huge_asked(&slab), 2 * MIB, 4 * MIB);
+	assert_int_equal(dev->part_new(w.pd, &slab, 5 * MIB + 4096, 8 * MIB, true, &parts[2]), 0);
+	assert_in_range(huge_asked(&slab), 8 * MIB, 12 * MIB);
+	for (int i = 0; i < 3; i++)
+		dev->part_free(&parts[i]);
+	dev->slab_free(&slab);
 	world_close(&w);
 }
 
@@ -738,6 +785,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_slab_in_parts),
+		cmocka_unit_test(huge_pages_where_they_fit),
 		cmocka_unit_test(every_call_fails_in_turn),
 		cmocka_unit_test(descriptors_are_private),
 		cmocka_unit_test(limits_are_asked_for),
