@@ -31,6 +31,11 @@ static inline bool conn_kernel_dead(const struct conn *c)
 {
 	return conn_kernel_state(c) == 7;	/* TCP_CLOSE */
 }
+/* Is this the state of one whose peer's FIN is there, and who has not closed before it? */
+static inline bool conn_fin_came(int state)
+{
+	return state == 8 || state == 9 || state == 11;	/* TCP_CLOSE_WAIT, LAST_ACK, CLOSING */
+}
 /* A record or kept bytes wait for kernel room: go on.  txl held. */
 void tx_unstick(struct conn *c);
 

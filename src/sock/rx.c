@@ -273,7 +273,7 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 	return rx_cold_over(c, io, n, alone && c->rx_inside == 0);
 }
 
-/* The kernel has all that it will ever have.  rxl held. */
+/* The kernel has all that it will ever have, or nobody waits for more.  rxl held. */
 static bool kernel_over(const struct conn *c)
 {
 	struct pollfd p = { c->fd, POLLRDHUP, 0 };
@@ -294,7 +294,7 @@ static int end_behind(struct conn *c, size_t seen)
 		return -EAGAIN;
 	if (state == TCP_CLOSE)
 		return ECONNRESET;
-	return state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING ? 0 : -EAGAIN;
+	return conn_fin_came(state) ? 0 : -EAGAIN;
 }
 
 /*
@@ -639,7 +639,8 @@ static bool rx_at_seam(const struct rx_call *t, const struct conn *c)
 
 	if (!c->rx_words || c->rx.eof || !rx_seam(c, seen))
 		return false;
-	if (!seen || !rx_behind(c) || !kernel_over(c))
+	int state = seen && rx_behind(c) ? conn_kernel_state(c) : TCP_ESTABLISHED;
+	if (state != TCP_CLOSE && !conn_fin_came(state))
 		return true;
 	return sys_ioctl(c->fd, FIONREAD, &queued) == 0 && (size_t)queued > seen;
 }

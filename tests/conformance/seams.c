@@ -287,6 +287,39 @@ static void recv_of_nothing(struct role *r)
 }
 
 /* The reader has become one that no ring is for; its writer does not know, and switches. */
+/* After SHUT_RD a look at what comes behind what a splice() has left. */
+static void spliced_look(struct role *r)
+{
+	static __thread char buf[4096];
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 0, shutdown(r->c, SHUT_RD));
+	meet(r);
+	SERVER(r)
+		TRY(r, 1460, send(r->s, buf, 1460, 0));
+	CLIENT(r) {
+		int p[2];
+
+		TRY(r, 1460, readable_await(r->c, 1460));
+		MUST(r, pipe(p));
+		TRY(r, 105, splice(r->c, NULL, p[1], NULL, 105, 0));
+		close(p[0]);
+		close(p[1]);
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 1560, send(r->s, buf, 1560, 0));
+		drained_await(r->s);
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 2915, recv(r->c, buf, 2915, MSG_PEEK | MSG_DONTWAIT));
+		TRY(r, 2915, recv(r->c, buf, sizeof(buf), 0));
+	}
+	conn_close(r);
+}
+
 static void refused_shows(struct role *r)
 {
 	static __thread char buf[4096];
@@ -1267,6 +1300,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-error-by-splice", error_by_splice, 0 },
 	{ "seam-recv-of-nothing", recv_of_nothing, 0 },
 	{ "seam-refused-shows", refused_shows, 0 },
+	{ "seam-spliced-look", spliced_look, 0 },
 	{ "seam-refused-seen", refused_seen, 0 },
 	{ "seam-shut-rd-cold", shut_rd_cold, TOGETHER },
 	{ "seam-shut-rd-then-back", shut_rd_then_back, WAIT_EPOLL },
