@@ -41,6 +41,7 @@
 #include "sock/rwf.h"
 #include "sock/show.h"
 #include "sock/sock.h"
+#include "sock/unread.h"
 
 static int result(long n)
 {
@@ -382,56 +383,6 @@ int sock_fcntl(int fd, int cmd, long arg)
 	return r;
 }
 
-static int ring_queued(struct conn *c)
-{
-	uint64_t from;
-
-	if (c->rx.state == PRX_ON)
-		return (int)MIN(slot_p_count(ld_acq(&c->rx_words->p)) - c->rx.C, (uint64_t)INT_MAX);
-	return (int)prx_avail(&c->rx, &from);
-}
-
-/* The conn of fd, where the kernel and the ring have said what there is; rxl taken. */
-static struct conn *lock_settled(int fd)
-{
-	struct conn *c = fdtab_conn(fd);
-
-	if (c && ld_rlx(&c->ever_bound) && conn_rx_far(c))
-		engine_poll_all();
-	c = conn_lock_rx(fd);
-	if (!c || !c->ever_bound || c->rx_inside || c->closing)
-		return c;
-	rx_pull(c);
-	if (c->rx.state == PRX_ENDED || (c->rx.state == PRX_ON && !c->rx.want))
-		return c;
-	conn_get(c);
-	lock_drop(&c->rxl);
-	rx_settle(c);
-	conn_put(c);
-	return conn_lock_rx(fd);
-}
-
-/* FIONREAD of a conn that is or was bound; rxl held.  Return: bytes, -errno the kernel's own. */
-static int readable_now(struct conn *c, int fd)
-{
-	uint64_t most = INT_MAX, before, behind;
-	int queued = 0;
-
-	if (conn_rx_on_ring(c) || c->rx.state == PRX_ENDED)
-		return ring_queued(c);
-	do {
-		before = rx_behind(c);
-		if (sys_ioctl(fd, FIONREAD, &queued))
-			return -EINVAL;
-		behind = rx_behind(c);
-	} while (behind < before);	/* they have gone to the kernel meanwhile */
-	/* what could be read before does not stop being readable while it is on its way */
-	uint64_t unmet = conn_far_unmet(c), coming = conn_rx_on_the_way(c);
-	if (unmet > c->rx.pos)
-		coming = unmet - c->rx.pos;
-	return (int)MIN(most, MAX((uint64_t)queued + before, coming));
-}
-
 int sock_ioctl(int fd, unsigned long req, void *arg)
 {
 	struct conn *c;
@@ -448,11 +399,7 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 			lock_drop(&c->rxl);
 		break;
 	case FIONREAD:
-		c = io_bad_address(arg) ? NULL : lock_settled(fd);
-		if (!c)
-			break;
-		r = c->ever_bound ? readable_now(c, fd) : -ENOSYS;
-		lock_drop(&c->rxl);
+		r = io_bad_address(arg) ? -EFAULT : unread_of(fd);
 		if (r < 0)
 			break;
 		*(int *)arg = r;

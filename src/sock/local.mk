@@ -83,6 +83,8 @@ libcore_la_SOURCES += \
 	src/sock/show.h \
 	src/sock/sock.h \
 	src/sock/tx.c \
+	src/sock/unread.c \
+	src/sock/unread.h \
 	src/sock/unseen.c \
 	src/sock/unseen.h \
 	src/sock/warm.c \

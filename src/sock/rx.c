@@ -34,6 +34,7 @@
 #include "sock/hurry.h"
 #include "sock/io.h"
 #include "sock/kin.h"
+#include "sock/unread.h"
 
 /* flags of recv() that look beside the stream; TCP takes no notice of any unknown */
 #define RX_FLAGS_ASIDE	(MSG_OOB | MSG_ERRQUEUE)
@@ -453,6 +454,7 @@ struct rx_call {
 	uint64_t given;		/* ... of the stream, which nobody else has read on meanwhile */
 	bool again;		/* it has looked at the kernel once more */
 	int inq;		/* TCP_INQ of its last round; -1: not wanted */
+	bool inq_sure;		/* nothing is between the kernel and a ring */
 	/* of a round that found nothing */
 	bool kernel;		/* the kernel socket is slept on as well */
 	int kfd;
@@ -727,12 +729,11 @@ static void rx_nothing_yet(struct rx_call *t, struct conn *c)
 	rx_hold(t, c);
 }
 
-/* What follows what is told now; at the end 1, to go on reading.  rxl held. */
-static int rx_inq(struct conn *c)
+/* rxl held. */
+static void rx_count_rest(struct rx_call *t, struct conn *c)
 {
-	uint64_t from, n = prx_avail(&c->rx, &from);
-
-	return n ? (int)MIN(n, (uint64_t)INT_MAX) : c->rx.state == PRX_ENDED;
+	t->inq = unread_hint(c);
+	t->inq_sure = c->rx.state == PRX_ENDED || (c->rx.state == PRX_ON && !c->rx.want);
 }
 
 /* rxl held. */
@@ -745,7 +746,7 @@ static void rx_round(struct rx_call *t, struct conn *c)
 	t->shut = c->rx_shut;
 	t->blocking = rx_blocking(c, t->io) && !t->shut && (!t->seam || t->io->flags & (MSG_WAITALL | MSG_PEEK));
 	if (unlikely(ld_rlx(&c->inq)) && (t->n >= 0 || (t->n == -EAGAIN && t->shut)))
-		t->inq = rx_inq(c);
+		rx_count_rest(t, c);
 	if (!c->rx_granted && ld_rlx(&c->meet) == MEET_BOUND)
 		conn_warm(c);
 	if (t->cold || !t->blocking)
@@ -836,8 +837,10 @@ static ssize_t rx_tell(struct rx_call *t)
 	size_t room = t->io->msg ? t->io->msg->msg_controllen : 0;
 	ssize_t n = finish(t->io, t->n);
 
-	if (unlikely(t->inq >= 0) && n >= 0 && t->io->msg)
-		put_inq(t->io->msg, room, t->inq);
+	if (likely(t->inq < 0) || n < 0 || !t->io->msg)
+		return n;
+	int settled = t->inq_sure ? -1 : unread_hint_of(t->fd, t->c);
+	put_inq(t->io->msg, room, settled < 0 ? t->inq : settled);
 	return n;
 }
 

@@ -742,6 +742,42 @@ static void inq_at_end(struct role *r)
 	}
 }
 
+/* How much is left, told with each read, wherever a switch falls; at the end, too. */
+static void inq_counted(struct role *r)
+{
+	static __thread char buf[1000];
+	char control[64];
+	struct iovec v = { buf, 100 };
+	int i, one = 1;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 0, setsockopt(r->c, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+	for (i = 1; i <= 21; i++) {
+		SERVER(r) {
+			TRY(r, 1000, send(r->s, buf, 1000, 0));
+			if (i == 21)
+				TRY(r, 0, shutdown(r->s, SHUT_WR));
+			drained_await(r->s);
+		}
+		meet(r);
+		CLIENT(r) {
+			struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+					    .msg_controllen = sizeof(control) };
+
+			if (i == 21)
+				TRY(r, POLLRDHUP, event_settled(r->c, POLLRDHUP, POLLRDHUP));
+			SHOW(r, recvmsg(r->c, &h, 0));
+			SHOW(r, h.msg_controllen);
+			SHOW(r, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+			TRY(r, 1, send(r->c, "b", 1, 0));
+			poll(NULL, 0, 2);	/* rings are made in the background */
+		}
+		meet(r);
+	}
+	conn_close(r);
+}
+
 /* What is unread stands there for who counts it and who looks, wherever a switch falls. */
 static void counted_at_once(struct role *r)
 {
@@ -1316,6 +1352,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-inq-at-end", inq_at_end, 0 },
 	{ "seam-error-behind-end", error_behind_end, PROCESS },
 	{ "seam-inq-after-shut-rd", inq_after_shut_rd, 0 },
+	{ "seam-inq-counted", inq_counted, 0 },
 	{ "seam-counted-at-once", counted_at_once, 0 },
 	{ "seam-little-comes-back", little_comes_back, TOGETHER },
 	{ "seam-close-over-urgent", close_over_urgent, 0 },
