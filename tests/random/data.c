@@ -8,6 +8,8 @@
  */
 #include "actor.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -120,6 +122,17 @@ static size_t control_len(struct msghdr *h)
 	return n;
 }
 
+/* What is left, as TCP_INQ tells it; -1: it does not. */
+static int inq_told(struct msghdr *h)
+{
+	struct cmsghdr *m;
+
+	for (m = CMSG_FIRSTHDR(h); m; m = CMSG_NXTHDR(h, m))
+		if (m->cmsg_level == IPPROTO_TCP && m->cmsg_type == TCP_CM_INQ)
+			return *(int *)(void *)CMSG_DATA(m);
+	return -1;
+}
+
 /* ... and whether it was asked for and found no room, for the same reason. */
 static int flags_told(int fd, int flags)
 {
@@ -159,7 +172,8 @@ static void read_run(struct end *e, const struct op *o)
 	default: break;
 	}
 	if (o->a[1] == 3 && r > 0)	/* at the end, who knows it says so without the kernel */
-		snprintf(more, sizeof(more), " flags %#x name %u control %zu", h.msg_flags, h.msg_namelen, control_len(&h));
+		snprintf(more, sizeof(more), " flags %#x name %u control %zu inq %d", h.msg_flags, h.msg_namelen,
+			 control_len(&h), inq_told(&h));
 	if (o->a[1] == 4 && r >= 0)
 		snprintf(more, sizeof(more), " name %u", fromlen);
 	if (o->a[1] == 5 && r > 0)
