@@ -90,11 +90,11 @@ ssize_t io_kernel_out(int fd, enum call_id call, const struct iovec *v, int flag
 				   : real.send(fd, v->iov_base, v->iov_len, flags)));
 }
 
-int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out)
+int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out, int room)
 {
 	int k = 0;
 
-	for (int i = 0; i < io->cnt && k < IO_SLICE && max; i++) {
+	for (int i = 0; i < io->cnt && k < room && max; i++) {
 		size_t n = io->iov[i].iov_len;
 
 		if (skip >= n) {
@@ -113,7 +113,7 @@ uint8_t io_byte(const struct io *io, size_t skip)
 {
 	struct iovec v[IO_SLICE];
 
-	return io_slice(io, skip, 1, v) ? *(uint8_t *)v[0].iov_base : 0;
+	return io_slice(io, skip, 1, v, IO_SLICE) ? *(uint8_t *)v[0].iov_base : 0;
 }
 
 void io_to_ring(const struct io *io, size_t skip, uint8_t *ring, uint64_t mask, uint64_t at,

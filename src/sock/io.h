@@ -71,9 +71,9 @@ int io_check(struct io *io);
 /* The libc call with the program's own arguments; -errno. */
 ssize_t io_kernel(int fd, struct io *io);
 
-/* Rest of the vector after skip bytes, at most max bytes, into out[16]. Return: entries. */
+/* Rest of the vector after skip bytes, at most max bytes, into out[room]. Return: entries. */
 #define IO_SLICE 16
-int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out);
+int io_slice(const struct io *io, size_t skip, size_t max, struct iovec *out, int room);
 
 /*
  * Bytes between a vector (from skip on) and a ring of mask + 1 bytes (from at on).

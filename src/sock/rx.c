@@ -332,38 +332,47 @@ static size_t rx_peek_rest(struct conn *c, struct io *io, size_t n)
 	return more;
 }
 
+/* What a kernel read found, that put n bytes into v.  rxl held. */
+static void rx_bound_got(struct conn *c, const struct io *io, const struct iovec *v, int k, size_t n)
+{
+	if (c->rx_prefix.state == PREFIX_RAW)
+		account_app(c, v, k, n, !(io->flags & MSG_TRUNC));
+	parse_raw(c, v, k, n);
+	count(CNT_tcp_rx_bytes, n);
+	count(CNT_tcp_rx_msgs, 1);
+	if (unlikely(c->link && ld_rlx(&c->link->state) == LINK_DEAD && !c->rx.left))
+		conn_todo(c, JOB_WATCH);	/* nothing holds the dead link now */
+}
+
 /* Bound: non-blocking, exact, parsed at once.  rxl held. */
 static ssize_t rx_bound(struct conn *c, struct io *io)
 {
 	int peek = io->flags & (MSG_PEEK | MSG_TRUNC);
-	struct iovec slice[IO_SLICE];
+	struct iovec few[IO_SLICE], *many = NULL;
 	const struct iovec *v = io->iov;
+	size_t room = io->total - io->done;
 	uint64_t limit = prx_next_read(&c->rx);
 	int k = io->cnt;
 	ssize_t n;
 
-	if (io->done || limit < io->total) {
-		v = slice;
-		k = io_slice(io, io->done, (size_t)MIN(limit, (uint64_t)(io->total - io->done)), slice);
+	if (io->done || limit < room) {
+		/* all that there is, in one call: a look cannot go on after a part of it */
+		many = k > IO_SLICE ? sys_map((size_t)k * sizeof(*many), 0) : NULL;
+		v = many ? many : few;
+		k = io_slice(io, io->done, (size_t)MIN(limit, (uint64_t)room), many ? many : few,
+			     many ? k : IO_SLICE);
 	}
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v, .msg_iovlen = (size_t)k };
 
 	do
 		n = sys_recvmsg(c->fd, &m, MSG_DONTWAIT | peek);
 	while (n == -EINTR && !rx_blocking(c, io));
-	if (n < 0)
-		return n;
-	if (n == 0)
-		return n;
-	if (io->flags & MSG_PEEK)
-		return n + (ssize_t)rx_peek_rest(c, io, (size_t)n);
-	if (c->rx_prefix.state == PREFIX_RAW)
-		account_app(c, v, k, (size_t)n, !(io->flags & MSG_TRUNC));
-	parse_raw(c, v, k, (size_t)n);
-	count(CNT_tcp_rx_bytes, (uint64_t)n);
-	count(CNT_tcp_rx_msgs, 1);
-	if (unlikely(c->link && ld_rlx(&c->link->state) == LINK_DEAD && !c->rx.left))
-		conn_todo(c, JOB_WATCH);	/* nothing holds the dead link now */
+	if (n > 0 && io->flags & MSG_PEEK)
+		n += (ssize_t)rx_peek_rest(c, io, (size_t)n);
+	else if (n > 0)
+		rx_bound_got(c, io, v, k, (size_t)n);
+	if (unlikely(many))
+		sys_unmap(many, (size_t)io->cnt * sizeof(*many));
 	return n;
 }
 

@@ -77,11 +77,16 @@ static void account_kernel(struct conn *c, const struct io *io, size_t skip, siz
 
 	if (c->tx_prefix.state == PREFIX_RAW && alone) {
 		struct iovec v[IO_SLICE];
-		int k = io_slice(io, skip, n, v);
 
-		for (int i = 0; i < k; i++) {
-			prefix_add(&c->tx_prefix, &conn_prefix_pool, v[i].iov_base, v[i].iov_len, pos);
-			pos += v[i].iov_len;
+		while (pos < c->tx.kc + n) {
+			size_t at = (size_t)(pos - c->tx.kc);
+			int k = io_slice(io, skip + at, n - at, v, IO_SLICE);
+
+			for (int i = 0; i < k; i++) {
+				prefix_add(&c->tx_prefix, &conn_prefix_pool, v[i].iov_base,
+					   v[i].iov_len, pos);
+				pos += v[i].iov_len;
+			}
 		}
 	} else if (c->tx_prefix.state == PREFIX_RAW) {
 		prefix_fini(&c->tx_prefix, &conn_prefix_pool);	/* order unknown */
@@ -114,7 +119,7 @@ static ssize_t kernel_part(int fd, struct io *io, size_t max)
 	struct io part = *io;
 
 	part.iov = v;
-	part.cnt = io_slice(io, io->done, max, v);
+	part.cnt = io_slice(io, io->done, max, v, IO_SLICE);
 	if (io->done)
 		part.flags |= MSG_NOSIGNAL;	/* a part is no failure */
 	m.msg_iovlen = (size_t)part.cnt;

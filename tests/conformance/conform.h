@@ -42,6 +42,7 @@ enum {
 	WAIT_POLL = 1 << 4,	/* warm up non-blocking, by poll */
 	WAIT_SELECT = 1 << 5,	/* ... by select */
 	WAIT_EPOLL = 1 << 6,	/* ... by epoll */
+	WARMS = 1 << 7,		/* COLD, and calls conn_warm() itself: on a ring it is to be */
 };
 
 struct role;

@@ -319,6 +319,74 @@ static void rw_flags(struct role *r)
 	conn_close(r);
 }
 
+/* The first words of a connection are many; it comes to a ring all the same. */
+static void cold_entries(struct role *r)
+{
+	enum { ENTRIES = 40 };
+	char out[ENTRIES], in[ENTRIES];
+	struct iovec v[ENTRIES], w[ENTRIES];
+	int i;
+
+	for (i = 0; i < ENTRIES; i++) {
+		out[i] = (char)('0' + i);
+		v[i] = vec(out + i, 1);
+		w[i] = vec(in + i, 1);
+	}
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, ENTRIES, writev(r->c, v, ENTRIES));
+	SERVER(r) {
+		TRY(r, ENTRIES, readable_await(r->s, ENTRIES));
+		TRY(r, ENTRIES, readv(r->s, w, ENTRIES));
+		CHECK(r, memcmp(in, out, ENTRIES) == 0);
+	}
+	meet(r);
+	conn_warm(r);
+	conn_close(r);
+}
+
+/* More entries than go along the usual way, over what a splice() has sent back to the kernel. */
+static void many_entries(struct role *r)
+{
+	enum { ENTRIES = 60, EACH = 50, ALL = ENTRIES * EACH };
+	static __thread unsigned char out[40000], in[ALL];
+	struct iovec v[ENTRIES + 1];
+	int i, p[2];
+
+	pattern_fill(out, sizeof(out), 0, SEED_SERVER);
+	v[0] = vec(NULL, 0);
+	for (i = 0; i < ENTRIES; i++)
+		v[i + 1] = vec(in + i * EACH, EACH);
+	conn_open(r);
+	SERVER(r)
+		TRY(r, 10, send(r->s, out, 10, 0));
+	CLIENT(r) {
+		TRY(r, 10, readable_await(r->c, 10));
+		MUST(r, pipe(p));
+		TRY(r, 3, splice(r->c, NULL, p[1], NULL, 3, 0));
+		close(p[0]);
+		close(p[1]);
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, (long)sizeof(out) - 10, send(r->s, out + 10, sizeof(out) - 10, 0));
+		drained_await(r->s);
+	}
+	meet(r);
+	CLIENT(r) {
+		struct msghdr h = { .msg_iov = v, .msg_iovlen = ENTRIES + 1 };
+
+		for (i = 0; i < 8; i++) {
+			memset(in, 0, ALL);
+			TRY(r, ALL, i % 2 ? recvmsg(r->c, &h, MSG_DONTWAIT) : readv(r->c, v, ENTRIES + 1));
+			CHECK(r, pattern_check(in, ALL, 3 + (unsigned)i * ALL, SEED_SERVER) < 0);
+		}
+		TRY(r, ALL, recvmsg(r->c, &h, MSG_PEEK));
+		CHECK(r, pattern_check(in, ALL, 3 + (unsigned)i * ALL, SEED_SERVER) < 0);
+	}
+	conn_close(r);
+}
+
 /* Many pieces of odd lengths, long enough to wrap any ring several times. */
 static void wrap(struct role *r)
 {
@@ -359,6 +427,8 @@ const struct conf_case iov_cases[] = {
 	{ "iov-recvmmsg-waitforone", recvmmsg_waitforone, 0 },
 	{ "iov-offsets", offsets, 0 },
 	{ "iov-rw-flags", rw_flags, 0 },
+	{ "iov-cold-entries", cold_entries, COLD | WARMS },
+	{ "iov-many-entries", many_entries, 0 },
 	{ "iov-wrap", wrap, 0 },
 	{ NULL, NULL, 0 }
 };
