@@ -360,8 +360,9 @@ static bool rx_end_known(const struct conn *c)
 
 	if (ld_rlx(&c->rx_shut) || ld_rlx(&c->rx.eof) || ld_rlx(&c->rx.state) == PRX_ENDED)
 		return true;
-	return ld_rlx(&c->rx.state) == PRX_ON && words && P != PROTO_NO_FIN &&
-	       P == slot_p_count(ld_acq(&words->p));
+	if (ld_rlx(&c->rx.state) != PRX_ON)
+		return ld_rlx(&c->rx.fin_seen);
+	return words && P != PROTO_NO_FIN && P == slot_p_count(ld_acq(&words->p));
 }
 
 /* As tcp_poll() says it; of a direction that is not ours the kernel says it itself. */

@@ -28,8 +28,7 @@ enum { ESTABLISHED = 1, FIN_WAIT1 = 4, FIN_WAIT2, TIME_WAIT, CLOSED, CLOSE_WAIT,
 
 static bool end_has_come(const struct conn *c)
 {
-	return ld_rlx(&c->rx.eof) ||
-	       (ld_rlx(&c->rx.state) == PRX_ON && ld_rlx(&c->rx.finP) != PROTO_NO_FIN);
+	return ld_rlx(&c->rx.eof) || ld_rlx(&c->rx.fin_seen);
 }
 
 /*

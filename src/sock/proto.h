@@ -236,6 +236,7 @@ struct prx {
 	uint64_t Pb;		/* ring bytes that have arrived in e */
 	uint64_t credited;	/* C last told */
 	uint64_t finP;		/* FIN's P or PROTO_NO_FIN */
+	bool fin_seen;		/* a FIN has come; its ring may be left by now, the kernel's is to come */
 	uint64_t drop;		/* raw bytes still to be dropped */
 	uint64_t left;		/* resent bytes still to come */
 	uint64_t since;		/* bytes the application got since RESUME{met} */

@@ -160,6 +160,7 @@ uint32_t prx_on_fin(struct prx *rx, uint32_t link, uint16_t e, uint64_t P)
 	if (P != rx->Pb || rx->finP != PROTO_NO_FIN)
 		return PA_BREAK_LINK;
 	st_rlx(&rx->finP, P);
+	st_rlx(&rx->fin_seen, true);
 	return rx_eof_check(rx);
 }
 

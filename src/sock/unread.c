@@ -46,14 +46,12 @@ int unread_now(struct conn *c)
 int unread_hint(struct conn *c)
 {
 	int n = MAX(unread_now(c), 0);
-	bool fin = c->rx.eof;
+	bool fin = c->rx.eof || c->rx.fin_seen;
 
 	if (c->rx.state == PRX_ENDED)
 		fin |= !ld_rlx(&c->rx.end_reset) || !n;
-	else if (conn_rx_on_ring(c))
-		fin |= prx_fin_known(&c->rx);
-	else
-		fin = fin || conn_fin_came(conn_kernel_state(c));
+	else if (!fin && !conn_rx_on_ring(c))
+		fin = conn_fin_came(conn_kernel_state(c));
 	return n < INT_MAX ? n + fin : n;
 }
 

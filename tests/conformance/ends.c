@@ -223,6 +223,39 @@ static void quick_exit_after_write(struct role *r)
 	TRY(r, 0, close(r->c));
 }
 
+/* An end that has been told of stays so, by whatever way what precedes it comes. */
+static void told_end_stays(struct role *r)
+{
+	static __thread char buf[60000];
+	int lost = 0, at;
+
+	conn_open(r);
+	SERVER(r) {
+		TRY(r, (long)sizeof(buf), send(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, shutdown(r->s, SHUT_WR));
+	}
+	CLIENT(r)
+		TRY(r, POLLRDHUP, event_settled(r->c, POLLRDHUP, POLLRDHUP));
+	meet(r);
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+	CLIENT(r) {
+		struct pollfd p = { .fd = r->c, .events = POLLIN | POLLRDHUP };
+		long long end = now_ms() + 250;
+
+		for (at = 0; now_ms() < end;) {
+			if (at < 1000)
+				at += (int)MUST(r, recv(r->c, buf, 1, 0));
+			lost += poll(&p, 1, 0) != 1 || p.revents != (POLLIN | POLLRDHUP);
+		}
+		TRY(r, 0, lost);
+		while (at < (int)sizeof(buf))
+			at += (int)MUST(r, recv(r->c, buf, 7000, 0));
+		TRY(r, 0, recv(r->c, buf, 1, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
 static void close_unread(struct role *r)
 {
 	char buf[16];
@@ -449,6 +482,7 @@ const struct conf_case ends_cases[] = {
 	{ "ends-close-after-write", close_after_write, 0 },
 	{ "ends-exit-after-write", exit_after_write, PROCESS },
 	{ "ends-quick-exit-after-write", quick_exit_after_write, PROCESS | UNCOUNTED },
+	{ "ends-told-end-stays", told_end_stays, 0 },
 	{ "ends-close-unread", close_unread, 0 },
 	{ "ends-reset-and-data", reset_and_data, 0 },
 	{ "ends-linger-zero", linger_zero, 0 },
