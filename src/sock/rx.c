@@ -231,7 +231,7 @@ static bool rx_is_cold(const struct conn *c, const struct io *io)
 		return true;
 	return unlikely(io->msg || ld_rlx(&c->lowat)) && ld_rlx(&c->meet) == MEET_OVER &&
 	       c->rx.state == PRX_RAW && !c->rx.drop && !c->rx_shut && !owed_error(&c->owed) &&
-	       !ld_rlx(&c->reset) && !rx_more_to_come(c);
+	       !ld_rlx(&c->reset) && !conn_still_to_come(c);
 }
 
 /* A cold read is over: n bytes or -errno.  rxl held. */
@@ -398,7 +398,7 @@ static bool rx_below(struct conn *c, const struct io *io)
 	socklen_t len = sizeof(int);
 	int least = 1, queued = 0;
 
-	if (!rx_blocking(c, io) || !rx_more_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||
+	if (!rx_blocking(c, io) || !conn_still_to_come(c) || sys_ioctl(c->fd, FIONREAD, &queued) ||
 	    sys_getsockopt(c->fd, SOL_SOCKET, SO_RCVLOWAT, &least, &len))
 		return false;
 	return (size_t)queued < MIN((size_t)least, io->total - io->done);

@@ -742,6 +742,52 @@ static void inq_at_end(struct role *r)
 	}
 }
 
+/* Less than SO_RCVLOWAT, which sends it back to the kernel, and the end behind it. */
+static void lowat_at_end(struct role *r)
+{
+	static __thread char buf[10000];
+	int lowat = 5000;
+
+	conn_open(r);
+	SERVER(r) {
+		TRY(r, 556, send(r->s, buf, 556, 0));
+		TRY(r, 0, shutdown(r->s, SHUT_WR));
+	}
+	CLIENT(r) {
+		TRY(r, POLLRDHUP, event_settled(r->c, POLLRDHUP, POLLRDHUP));
+		TRY(r, 0, setsockopt(r->c, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)));
+		TRY(r, 556, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+	}
+	conn_close(r);
+}
+
+/* A listener's TCP_INQ is that of who comes by it. */
+static void inq_inherited(struct role *r)
+{
+	char buf[10] = "", control[64];
+	struct iovec v = { buf, 4 };
+	int one = 1;
+
+	listener_open(r);
+	SERVER(r)
+		TRY(r, 0, setsockopt(r->listener, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+	meet(r);
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 10, send(r->c, buf, 10, 0));
+	SERVER(r) {
+		struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+				    .msg_controllen = sizeof(control) };
+
+		TRY(r, 10, readable_await(r->s, 10));
+		TRY(r, 4, recvmsg(r->s, &h, 0));
+		TRY(r, CMSG_SPACE(sizeof(int)), h.msg_controllen);
+		TRY(r, 6, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+	}
+	conn_close(r);
+}
+
 /* How much is left, told with each read, wherever a switch falls; at the end, too. */
 static void inq_counted(struct role *r)
 {
@@ -1352,6 +1398,8 @@ const struct conf_case seams_cases[] = {
 	{ "seam-inq-at-end", inq_at_end, 0 },
 	{ "seam-error-behind-end", error_behind_end, PROCESS },
 	{ "seam-inq-after-shut-rd", inq_after_shut_rd, 0 },
+	{ "seam-lowat-at-end", lowat_at_end, 0 },
+	{ "seam-inq-inherited", inq_inherited, 0 },
 	{ "seam-inq-counted", inq_counted, 0 },
 	{ "seam-counted-at-once", counted_at_once, 0 },
 	{ "seam-little-comes-back", little_comes_back, TOGETHER },
