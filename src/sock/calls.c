@@ -484,8 +484,7 @@ static bool option_odd(int level, int name, const void *val, socklen_t len)
 	if (!io_bad_address(val))
 		memcpy(&on, val, MIN((size_t)len, sizeof(on)));
 	if (level == IPPROTO_TCP)
-		return name == TCP_REPAIR || name == TCP_MD5SIG || name == TCP_MD5SIG_EXT ||
-		       (name == TCP_INQ && on);
+		return name == TCP_REPAIR || name == TCP_MD5SIG || name == TCP_MD5SIG_EXT;
 	if (level != SOL_SOCKET)
 		return false;
 	switch (name) {
@@ -713,6 +712,15 @@ void sock_created(int fd, int domain, int type, int protocol)
 		show_new(c);
 }
 
+/* Who came before its listener had the option has not got it. */
+static bool tells_rest(int fd)
+{
+	int on = 0;
+	socklen_t len = sizeof(on);
+
+	return !sys_getsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, &len) && on;
+}
+
 int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool is_accept4)
 {
 	struct sockaddr_storage peer = { 0 };
@@ -742,6 +750,7 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 		/* options are inherited from the listener */
 		st_rlx(&c->nodelay, ld_rlx(&l->nodelay));
 		st_rlx(&c->cork, ld_rlx(&l->cork));
+		st_rlx(&c->inq, ld_rlx(&l->inq) && tells_rest(s));
 		st_rlx(&c->linger0, ld_rlx(&l->linger0));
 		st_rlx(&c->linger_ns, ld_rlx(&l->linger_ns));
 		st_rlx(&c->rcvtimeo_ns, ld_rlx(&l->rcvtimeo_ns));

@@ -29,6 +29,7 @@ struct io {
 	socklen_t salen;
 	int rwflags;			/* preadv2, pwritev2 */
 	bool bad;			/* an entry with bytes is no address of a program's */
+	int left;			/* TCP_INQ, as the kernel has told it with its part; 0: it has not */
 };
 
 /* Return: bytes, or -errno.  Raises SIGPIPE as the kernel would. */

@@ -344,6 +344,14 @@ static void rx_bound_got(struct conn *c, const struct io *io, const struct iovec
 		conn_todo(c, JOB_WATCH);	/* nothing holds the dead link now */
 }
 
+static int left_told(struct msghdr *m)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h))
+		if (h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_CM_INQ)
+			return *(int *)(void *)CMSG_DATA(h);
+	return 0;
+}
+
 /* Bound: non-blocking, exact, parsed at once.  rxl held. */
 static ssize_t rx_bound(struct conn *c, struct io *io)
 {
@@ -362,11 +370,15 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 		k = io_slice(io, io->done, (size_t)MIN(limit, (uint64_t)room), many ? many : few,
 			     many ? k : IO_SLICE);
 	}
-	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v, .msg_iovlen = (size_t)k };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)v, .msg_iovlen = (size_t)k,
+			    .msg_control = c->inq ? control : NULL,
+			    .msg_controllen = c->inq ? sizeof(control) : 0 };
 
 	do
 		n = sys_recvmsg(c->fd, &m, MSG_DONTWAIT | peek);
 	while (n == -EINTR && !rx_blocking(c, io));
+	io->left = n > 0 ? left_told(&m) : 0;
 	if (n > 0 && io->flags & MSG_PEEK)
 		n += (ssize_t)rx_peek_rest(c, io, (size_t)n);
 	else if (n > 0)
@@ -741,8 +753,10 @@ static void rx_nothing_yet(struct rx_call *t, struct conn *c)
 /* rxl held. */
 static void rx_count_rest(struct rx_call *t, struct conn *c)
 {
-	t->inq = unread_hint(c);
-	t->inq_sure = c->rx.state == PRX_ENDED || (c->rx.state == PRX_ON && !c->rx.want);
+	bool raw = c->rx.state == PRX_RAW && !c->rx.drop && !conn_still_to_come(c);
+
+	t->inq = unread_hint(c, raw ? t->io->left : 0);
+	t->inq_sure = raw || c->rx.state == PRX_ENDED || (c->rx.state == PRX_ON && !c->rx.want);
 }
 
 /* rxl held. */

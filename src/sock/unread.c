@@ -43,7 +43,7 @@ int unread_now(struct conn *c)
 	return (int)MIN(most, MAX((uint64_t)queued + before, coming));
 }
 
-int unread_hint(struct conn *c)
+int unread_hint(struct conn *c, int told)
 {
 	int n = MAX(unread_now(c), 0);
 	bool fin = c->rx.eof || c->rx.fin_seen;
@@ -52,7 +52,7 @@ int unread_hint(struct conn *c)
 		fin |= !ld_rlx(&c->rx.end_reset) || !n;
 	else if (!fin && !conn_rx_on_ring(c))
 		fin = conn_fin_came(conn_kernel_state(c));
-	return n < INT_MAX ? n + fin : n;
+	return MAX(n < INT_MAX ? n + fin : n, told);
 }
 
 /* The conn of fd, where the kernel and the ring have said what there is; rxl taken. */
@@ -92,7 +92,7 @@ int unread_hint_of(int fd, const struct conn *c)
 
 	if (!now)
 		return -ENOENT;
-	int n = now == c && now->ever_bound ? unread_hint(now) : -ENOENT;
+	int n = now == c && now->ever_bound ? unread_hint(now, 0) : -ENOENT;
 	lock_drop(&now->rxl);
 	return n;
 }

@@ -13,9 +13,11 @@ int unread_now(struct conn *c);
 
 /*
  * What TCP_INQ tells, tcp_inq_hint() of the kernel: a FIN that has come counts as a
- * byte, so that nobody stops before the end.  As unread_now(), but never negative.
+ * byte, so that nobody stops before the end, and so does an urgent one.
+ * told: what the kernel said with what it has just been read of; 0: nothing.
+ * As unread_now(), but never negative.
  */
-int unread_hint(struct conn *c);
+int unread_hint(struct conn *c, int told);
 
 /*
  * The same of fd, if it is still c's, once a switch or a retreat under way is over; else
