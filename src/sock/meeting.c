@@ -202,6 +202,25 @@ static bool ended(struct conn *c)
 	return yes;
 }
 
+/*
+ * The program has asked, and its peer will not be believed before more has passed:
+ * the link to it is made by then.
+ */
+static void meet_ahead(struct conn *c)
+{
+	uint64_t inst;
+	bool have = false;
+
+	while (!have && (inst = hint_next(c)) != 0)
+		have = known(c, inst) != NULL;
+	c->hint_tried = 0;
+	if (have)
+		return;
+	set_meet(c, MEET_ASKING);
+	if (ld_rlx(&c->meet) != MEET_OVER)
+		hosts_ask(c, met);
+}
+
 /* The other end is not here. */
 static void meet_elsewhere(struct conn *c)
 {
@@ -215,9 +234,12 @@ static void meet_elsewhere(struct conn *c)
 		meeting_give_up(c, none == -ENODEV ? REASON_OTHER_NETNS_OR_NAT : bind_no_engine(none));
 	} else if (rule_forbids(c, engine.there)) {
 		meeting_give_up(c, REASON_OTHER_NETNS_OR_NAT);
-	} else if (await_bytes(c)) {
+	} else {
 		c->elsewhere = true;
-		meeting_try_known(c);
+		if (await_bytes(c))
+			meeting_try_known(c);
+		else if (ld_rlx(&c->asked))
+			meet_ahead(c);
 	}
 }
 
@@ -282,6 +304,8 @@ static void met(struct conn *c, struct link *l, enum reason why)
 		return;
 	}
 	hint_set(&c->tuple, l->peer_instance);
+	if (c->elsewhere && !await_bytes(c))
+		return;			/* meet_ahead() */
 	c->bind_asked = true;
 	int err = bind_send(c, l);
 	if (err == -ENOSPC) {

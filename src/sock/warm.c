@@ -86,7 +86,9 @@ void conn_warm(struct conn *c)
 	bool warm;
 	if (unlikely(config.fault.hurry))
 		warm = true;
-	else if (config.attach == ATTACH_EAGER || ld_rlx(&c->asked))
+	else if (ld_rlx(&c->asked))	/* by the program, maybe before its first byte */
+		warm = calls >= least || bytes >= least_bytes;
+	else if (config.attach == ATTACH_EAGER)
 		warm = calls >= MAX(least, EAGER_CALLS) || bytes >= MAX(least_bytes, (uint64_t)1);
 	else if (config.attach == ATTACH_AUTO)
 		warm = calls >= MAX(least, times * WARM_CALLS) ||

@@ -208,13 +208,26 @@ static void ask_for_all(void)
 	pair_close(&p);
 }
 
-/* Before the first byte: the ring comes with the first writes. */
+/* Return: the ends have met, within ten seconds. */
+static int meet(int fd)
+{
+	struct sidestep_stats s = { .rnic = NULL };
+
+	for (int i = 0; i < 10000 && !s.rnic; i++) {
+		usleep(1000);
+		sidestep_fd_stats(fd, &s, sizeof(s));
+	}
+	return s.rnic != NULL;
+}
+
+/* Before the first byte: the ends meet, and the ring comes with the first writes. */
 static void ask_at_once(void)
 {
 	struct pair p;
 
 	pair_open(&p);
 	CHECK(sidestep_fd_attach(p.client) == 0);
+	CHECK(meet(p.client));
 	CHECK(until(p.client, SIDESTEP_TX_RING | SIDESTEP_RX_RING));
 	CHECK(sidestep_fd_retreat(p.server) == 0);	/* either end may */
 	CHECK(until(p.client, 0));
