@@ -11,6 +11,7 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/cases/faults_long.sh \
 	tests/vm/cases/hosts.sh \
 	tests/vm/cases/hosts_auto.sh \
+	tests/vm/cases/hosts_check.sh \
 	tests/vm/cases/hosts_children.sh \
 	tests/vm/cases/hosts_devices.sh \
 	tests/vm/cases/hosts_faults.sh \

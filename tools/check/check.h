@@ -3,8 +3,13 @@
 #ifndef CHECK_CHECK_H
 #define CHECK_CHECK_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "base/reasons.h"
 
 /* Exit codes */
 #define EXIT_NO		1
@@ -63,6 +68,36 @@ struct peer_answer {
 	struct result results[PEER_RESULTS];
 };
 int peer_check(const char *peer, struct peer_answer *a);
+
+struct addrinfo;
+/* Of HOST:PORT, to be freed.  Return: 0, EXIT_USAGE, or getaddrinfo()'s. */
+int peer_addresses(const char *peer, struct addrinfo **all);
+/* One more thing to be told; and what follows. */
+struct result *peer_add(struct peer_answer *a);
+void peer_decide(struct peer_answer *a, enum verdict v, enum reason why);
+
+/* ---- far.c: a peer that is not here ---- */
+
+void far_check(struct peer_answer *a, const char *peer, const char *host, int port);
+/* What far_check() runs under the library.  Return: its exit status. */
+int far_child(const char *peer);
+
+/*
+ * route.c: the device by which rdma_cm goes there, or in words why it does not.
+ * Two seconds.  Return: 0 or -errno.
+ */
+int route_find(const struct sockaddr_storage *here, const struct sockaddr_storage *there,
+	       char device[64], char *why, size_t size);
+
+/* ---- host.c ---- */
+
+/* The library's path.  false: there is none. */
+bool library_path(char path[PATH_MAX]);
+/*
+ * Run ourselves under it, with fd (-1: /dev/null) for input and output.
+ * Return: the pid, or -1.
+ */
+pid_t self_under(const char *lib, int fd, const char *option, const char *value);
 
 __attribute__((format(printf, 3, 4)))
 void result_set(struct result *r, enum verdict v, const char *fmt, ...);

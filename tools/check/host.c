@@ -281,44 +281,52 @@ static void check_memlock(struct result *r)
 		result_fix(r, "ulimit -l unlimited    # or in /etc/security/limits.conf: * - memlock unlimited");
 }
 
-/* Run ourselves under the library; see main.c. */
-static int run_under(const char *lib)
+bool library_path(char path[PATH_MAX])
+{
+	char found[PATH_MAX];
+
+	return library_find(found, LIBDIR) && realpath(found, path);
+}
+
+pid_t self_under(const char *lib, int fd, const char *option, const char *value)
 {
 	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	dup2(fd < 0 ? null : fd, 0);
+	dup2(fd < 0 ? null : fd, 1);
+	dup2(null, 2);
+	setenv("LD_PRELOAD", lib, 1);
+	unsetenv("SIDESTEP_STATS_FILE");	/* it is none of the user's programs */
+	execl("/proc/self/exe", "sidestep-check", option, value, NULL);
+	_exit(126);
+}
+
+/* See main.c. */
+static bool loads_into_us(const char *lib)
+{
+	pid_t pid = self_under(lib, -1, "--loaded", NULL);
 	int status;
 
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-		dup2(null, 1);
-		dup2(null, 2);
-		setenv("LD_PRELOAD", lib, 1);
-		execl("/proc/self/exe", "sidestep-check", "--loaded", NULL);
-		_exit(126);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		return -1;
-	return WEXITSTATUS(status);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
 static void check_library(struct result *r)
 {
-	char found[PATH_MAX];
+	char path[PATH_MAX];
 
-	if (!library_find(found, LIBDIR)) {
+	if (!library_path(path)) {
 		result_set(r, V_FAIL, LIBRARY " is neither in " LIBDIR " nor beside this program");
 		result_fix(r, "make install    # or ./quickstart");
-		return;
-	}
-	char *path = realpath(found, NULL);
-	int status = path ? run_under(path) : -1;
-	if (status == 0) {
+	} else if (loads_into_us(path)) {
 		result_set(r, V_OK, "%.400s", path);
 	} else {
-		result_set(r, V_FAIL, "%.400s does not load into a program", path ? path : found);
-		result_fix(r, "LD_PRELOAD=%.300s /bin/true    # the loader says why", path ? path : found);
+		result_set(r, V_FAIL, "%.400s does not load into a program", path);
+		result_fix(r, "LD_PRELOAD=%.300s /bin/true    # the loader says why", path);
 	}
-	free(path);
 }
 
 static const char *const variables[] = {

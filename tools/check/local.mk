@@ -2,9 +2,11 @@
 bin_PROGRAMS += tools/sidestep-check
 tools_sidestep_check_SOURCES = \
 	tools/check/check.h \
+	tools/check/far.c \
 	tools/check/host.c \
 	tools/check/main.c \
 	tools/check/peer.c \
+	tools/check/route.c \
 	tools/lib/library.c \
 	tools/lib/library.h \
 	tools/lib/variable.c \

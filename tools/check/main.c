@@ -135,6 +135,7 @@ int main(int argc, char **argv)
 		{ "json", no_argument, NULL, 'j' },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "loaded", no_argument, NULL, 'L' },
+		{ "ask", required_argument, NULL, 'A' },	/* these two are ours: see host.c, far.c */
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
@@ -158,6 +159,8 @@ int main(int argc, char **argv)
 			break;
 		case 'L':
 			return loaded();
+		case 'A':
+			return far_child(optarg);
 		case 'h':
 			fputs(usage, stdout);
 			return 0;

@@ -2,11 +2,11 @@
 /*
  * peer.c - would a connection from here to HOST:PORT be on a ring?
  *
- * Nothing is connected to or asked: the listener is looked up in the kernel's
- * tables, and its process in /proc.  What is found out in this order decides:
- * do the settings here let it, is the address ours, does somebody listen, whose
- * is it, does it run under the library, and is it told not to.  Of another host
- * only this end can be told.
+ * On this host nothing is connected to or asked: the listener is looked up in the
+ * kernel's tables, and its process in /proc.  What is found out in this order
+ * decides: do the settings here let it, is the address ours, does somebody listen,
+ * whose is it, does it run under the library, and is it told not to.  Another host
+ * is asked (far.c), if this end has what it takes.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -38,14 +38,14 @@ struct search {
 	struct nettcp found[MAX_LISTENERS];
 };
 
-static struct result *add(struct peer_answer *a)
+struct result *peer_add(struct peer_answer *a)
 {
 	static struct result spare;
 
 	return a->n < PEER_RESULTS ? &a->results[a->n++] : &spare;
 }
 
-static void decide(struct peer_answer *a, enum verdict v, enum reason why)
+void peer_decide(struct peer_answer *a, enum verdict v, enum reason why)
 {
 	a->v = v;
 	snprintf(a->reason, sizeof(a->reason), "%s", why == REASON_NONE ? "" : reason_name(why));
@@ -132,7 +132,7 @@ static bool has_library(pid_t pid)
 /* One process that listens there.  Return: V_OK or V_FAIL. */
 static enum verdict judge(struct peer_answer *a, pid_t pid)
 {
-	struct result *r = add(a);
+	struct result *r = peer_add(a);
 	char program[32];
 	struct shown s;
 
@@ -141,13 +141,13 @@ static enum verdict judge(struct peer_answer *a, pid_t pid)
 	if (!shows && !has_library(pid)) {
 		result_set(r, V_FAIL, "%s, pid %d, does not run under sidestep", program, (int)pid);
 		result_fix(r, "sidestep %s ...    # instead of: %s ...", program, program);
-		decide(a, V_FAIL, REASON_PEER_UNPROVEN);
+		peer_decide(a, V_FAIL, REASON_PEER_UNPROVEN);
 	} else if (!shows || s.off) {
 		result_set(r, V_FAIL, "%s, pid %d, has the library, but %s", program, (int)pid,
 			   shows ? "its settings keep connections on TCP" :
 			   "switched off, or inherited its socket from a program without it");
 		result_fix(r, "start it without SIDESTEP, SIDESTEP_ATTACH and SIDESTEP_RNIC; see sidestep --show-config");
-		decide(a, V_FAIL, shows ? REASON_CONFIG : REASON_PEER_UNPROVEN);
+		peer_decide(a, V_FAIL, shows ? REASON_CONFIG : REASON_PEER_UNPROVEN);
 	} else {
 		result_set(r, V_OK, "%s, pid %d, runs under sidestep", program, (int)pid);
 	}
@@ -176,11 +176,11 @@ static void judge_all(struct peer_answer *a, const struct search *q)
 	if (proc)
 		closedir(proc);
 	if (known && worst == V_OK)
-		decide(a, V_OK, REASON_NONE);
+		peer_decide(a, V_OK, REASON_NONE);
 	if (known)
 		return;
-	struct result *r = add(a);
-	decide(a, V_UNKNOWN, REASON_NONE);
+	struct result *r = peer_add(a);
+	peer_decide(a, V_UNKNOWN, REASON_NONE);
 	result_set(r, V_UNKNOWN, "uid %u listens there, in %s", (unsigned)q->found[0].uid,
 		   denied ? "a process that may not be looked at" : "no process that is seen from here");
 	result_fix(r, "sudo sidestep-check --peer ...");
@@ -227,27 +227,27 @@ static void ours(struct peer_answer *a, const struct addrinfo *all, int port)
 {
 	struct search q = who_listens(all, port);
 	const struct addrinfo *ai = q.to;
-	struct result *r = add(a);
+	struct result *r = peer_add(a);
 
 	if (!q.n) {
 		result_set(r, V_FAIL, "nobody listens on port %d in this network namespace", port);
 		result_fix(r, "ss -ltnp 'sport = :%d'    # in a container with a network of its own run it with the host's: --network host", port);
-		decide(a, V_FAIL, REASON_NONE);
+		peer_decide(a, V_FAIL, REASON_NONE);
 		return;
 	}
 	if (!meet_uid_proves(q.found[0].uid)) {
 		result_set(r, V_FAIL, "the listener's uid %u proves nothing", (unsigned)q.found[0].uid);
 		result_fix(r, "run it as a user of its own; in containers map all users");
-		decide(a, V_FAIL, REASON_OWNER_UNKNOWN);
+		peer_decide(a, V_FAIL, REASON_OWNER_UNKNOWN);
 		return;
 	}
 	result_set(r, V_OK, "this host, and somebody listens%s",
 		   name_held(ai, port) ? "; one who has accepted there runs under sidestep" : "");
 	judge_all(a, &q);
 	if (a->v == V_OK && wants_device())
-		result_set(add(a), V_INFO, "if SIDESTEP_RNIC asks for the device there, too; else: no-rnic");
+		result_set(peer_add(a), V_INFO, "if SIDESTEP_RNIC asks for the device there, too; else: no-rnic");
 	if (a->v == V_UNKNOWN && name_held(ai, port))
-		decide(a, V_OK, REASON_NONE);
+		peer_decide(a, V_OK, REASON_NONE);
 }
 
 /* Do the settings of a program started here keep it on TCP? */
@@ -261,10 +261,10 @@ static bool told_not_to(struct peer_answer *a, const struct addrinfo *ai, int po
 
 	if (!rule && config.enabled && config.attach != ATTACH_NEVER && config.rnic.choice != RNIC_NONE)
 		return false;
-	struct result *r = add(a);
+	struct result *r = peer_add(a);
 	result_set(r, V_FAIL, "%s", rule ? "a rule here keeps it on TCP" : "the settings here keep it on TCP");
 	result_fix(r, "sidestep --show-config    # says which, and from where");
-	decide(a, V_FAIL, REASON_CONFIG);
+	peer_decide(a, V_FAIL, REASON_CONFIG);
 	return true;
 }
 
@@ -275,37 +275,32 @@ static bool lacks_device(struct peer_answer *a)
 	device_lacks(config.rnic.choice == RNIC_NAMED ? config.rnic.device : NULL, what, sizeof(what));
 	if (!what[0])
 		return false;
-	struct result *r = add(a);
+	struct result *r = peer_add(a);
 	result_set(r, V_FAIL, "SIDESTEP_RNIC asks for a device, and %s", what);
 	result_fix(r, "sidestep-check    # devices, device-files and verbs say what to do; on one host: unset SIDESTEP_RNIC");
-	decide(a, V_FAIL, REASON_NO_RNIC);
+	peer_decide(a, V_FAIL, REASON_NO_RNIC);
 	return true;
 }
 
-static void elsewhere(struct peer_answer *a, const char *host, int port)
+static void elsewhere(struct peer_answer *a, const char *peer, const char *host, int port)
 {
-	struct result *r = add(a);
 	char what[200];
 
 	device_lacks(NULL, what, sizeof(what));
 	if (config.rnic.choice == RNIC_SOFT || (config.rnic.choice == RNIC_AUTO && what[0])) {
+		struct result *r = peer_add(a);
+
 		result_set(r, V_FAIL, "%s is no address of this network namespace: another host, or a container with a network of its own; only RDMA devices lead there, and %s",
 			   host, what[0] ? what : "SIDESTEP_RNIC allows none");
 		result_fix(r, what[0] ? "sidestep-check    # two hosts: devices, device-files and verbs say what to do; one host: run both in one network namespace (--network host)" :
 			   "unset SIDESTEP_RNIC    # two hosts with RDMA devices; one host: run both in one network namespace (--network host)");
-		decide(a, V_FAIL, REASON_OTHER_NETNS_OR_NAT);
+		peer_decide(a, V_FAIL, REASON_OTHER_NETNS_OR_NAT);
 		return;
 	}
-	if (wants_device() && lacks_device(a)) {
-		result_set(r, V_INFO, "%s is another host, or a container with a network of its own", host);
-		return;
-	}
-	result_set(r, V_UNKNOWN, "%s is another host: this end would ask there by rdma_cm; whether a program there answers is not tried",
-		   host);
-	result_fix(r, "sidestep-check --peer localhost:%d    # on %s", port, host);
-	decide(a, V_UNKNOWN, REASON_NONE);
-	if (!config.key_file[0])
-		result_set(add(a), V_INFO, "without SIDESTEP_KEY_FILE at both ends the first 4 KiB of a connection stay on TCP");
+	if (!wants_device() || !lacks_device(a))
+		far_check(a, peer, host, port);
+	else
+		result_set(peer_add(a), V_INFO, "%s is another host, or a container with a network of its own", host);
 }
 
 static int split(const char *peer, char *host, size_t size, const char **port)
@@ -326,6 +321,16 @@ static int split(const char *peer, char *host, size_t size, const char **port)
 	return v > 0 && v < 65536 && strspn(*port, "0123456789") == strlen(*port) ? 0 : EXIT_USAGE;
 }
 
+int peer_addresses(const char *peer, struct addrinfo **all)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	char host[256];
+	const char *port;
+
+	return split(peer, host, sizeof(host), &port) ? EXIT_USAGE :
+	       getaddrinfo(host, port, &hints, all);
+}
+
 int peer_check(const char *peer, struct peer_answer *a)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all = NULL;
@@ -338,11 +343,11 @@ int peer_check(const char *peer, struct peer_answer *a)
 		return EXIT_USAGE;
 	int err = getaddrinfo(host, port, &hints, &all);
 	if (err) {
-		result_set(add(a), V_UNKNOWN, "%s: %s", host, gai_strerror(err));
-		decide(a, V_UNKNOWN, REASON_NONE);
+		result_set(peer_add(a), V_UNKNOWN, "%s: %s", host, gai_strerror(err));
+		peer_decide(a, V_UNKNOWN, REASON_NONE);
 	} else if (!told_not_to(a, all, atoi(port))) {
 		if (!is_ours(all))
-			elsewhere(a, host, atoi(port));
+			elsewhere(a, peer, host, atoi(port));
 		else if (!wants_device() || !lacks_device(a))
 			ours(a, all, atoi(port));
 	}
