@@ -386,6 +386,12 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 	return m;
 }
 
+/* A reset of which the kernel may have a FIN only.  Guard held, or ready_lock. */
+static bool reset_known(struct conn *c)
+{
+	return conn_owed(c) || ld_rlx(&c->reset);
+}
+
 /*
  * An event of the kernel's on a conn that writes to a ring and reads from the
  * kernel may be its end: what TCP would say depends on what was left in the ring.
@@ -395,18 +401,23 @@ static void judge_end(struct eset *s, struct epoll_event *ev)
 	struct conn *c = NULL;
 	bool moved = false;
 
+	guard_enter();
 	lock_take(&ready_lock);
 	struct eent *e = eset_by_data(s, ev->data.u64);
 	if (e && conn_tx_on_ring(e->conn) && !conn_rx_hidden(e->conn)) {
 		c = e->conn;
 		conn_get(c);
+	} else if (e && !e->orphan && ld_rlx(&e->conn->ever_bound) && reset_known(e->conn)) {
+		ev->events |= ring_part(e);	/* judged since the kernel was asked */
 	}
 	lock_drop(&ready_lock);
+	guard_exit();
 	if (!c)
 		return;
 	lock_take(&c->rxl);
 	moved = conn_end_look(c);
 	lock_drop(&c->rxl);
+	guard_enter();
 	lock_take(&ready_lock);
 	e = moved ? eset_by_data(s, ev->data.u64) : NULL;
 	if (e && e->conn == c) {
@@ -415,6 +426,7 @@ static void judge_end(struct eset *s, struct epoll_event *ev)
 		e->hup_at = 0;		/* this is the telling */
 	}
 	lock_drop(&ready_lock);
+	guard_exit();
 	conn_put(c);
 }
 

@@ -153,7 +153,7 @@ void conn_warm(struct role *r);
 int path_of(int fd);	/* bit 0: tx, bit 1: rx on a ring; both, if there is no library to ask */
 
 /* One table per topic, ended by an empty entry. */
-extern const struct conf_case bulk_cases[], closing_cases[], connect_cases[], dup_cases[], ends_cases[],
+extern const struct conf_case bulk_cases[], closing_cases[], connect_cases[], deaths_cases[], dup_cases[], ends_cases[],
 	epoll_cases[], errors_cases[], flags_cases[], fork_cases[], heir_cases[], iov_cases[],
 	kin_cases[], kinsets_cases[], leave_cases[], nonblock_cases[], options_cases[], raw_cases[],
 	readiness_cases[], sandbox_cases[], seams_cases[], select_cases[], shared_cases[],

@@ -10,6 +10,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/bulk.c \
 	tests/conformance/closing.c \
 	tests/conformance/connect.c \
+	tests/conformance/deaths.c \
 	tests/conformance/dup.c \
 	tests/conformance/ends.c \
 	tests/conformance/epoll.c \

@@ -42,7 +42,7 @@ static const struct conf_case *const tables[] = {
 	sendfile_cases, fork_cases, heir_cases, kin_cases, kinsets_cases, leave_cases,
 	threads_cases, signals_cases, urgent_cases,
 	connect_cases, errors_cases, raw_cases, sandbox_cases, seams_cases, shared_cases, uring_cases,
-	sets_cases, settings_cases, stacks_cases,
+	sets_cases, settings_cases, stacks_cases, deaths_cases,
 };
 
 static const struct conf_case *case_find(const char *name)
