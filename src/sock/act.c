@@ -245,8 +245,7 @@ void tx_act(struct conn *c, uint32_t acts)
 	}
 }
 
-/* txl held; what the peer sent before its end may lie unread in the kernel. */
-static void reader_gone(struct conn *c)
+void tx_reader_look(struct conn *c)
 {
 	int state = conn_kernel_state(c);
 
@@ -263,9 +262,8 @@ void tx_retreat(struct conn *c, enum reason why)
 
 	if (before != PTX_SWITCHING && before != PTX_ON)
 		return;
-	/* a record to nobody would earn a RST that TCP would not have given */
 	if (!c->closing)
-		reader_gone(c);
+		tx_reader_look(c);
 	if (c->tx.state != before)
 		return;
 	/* what the reader has taken need not be sent again */
@@ -546,7 +544,7 @@ bool conn_end_look(struct conn *c)
 		rx_pull(c);
 	lock_take(&c->txl);
 	if (conn_tx_on_ring(c))
-		reader_gone(c);
+		tx_reader_look(c);
 	bool moved = c->tx.state != tx;
 	lock_drop(&c->txl);
 	return moved || c->rx.state != rx;

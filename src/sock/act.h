@@ -19,6 +19,11 @@ void tx_retreat(struct conn *c, enum reason why);
 bool tx_left_unread(struct conn *c);
 /* The peer's program is no more; reset: TCP would have reset the connection.  txl held. */
 void tx_dead(struct conn *c, bool reset);
+/*
+ * Before a record, or what follows one: to nobody it would earn a RST that TCP would not
+ * have given.  txl held; what the peer sent before its end may lie unread in the kernel.
+ */
+void tx_reader_look(struct conn *c);
 /* The kernel's FIN has come: is it that of a program that reads on?  A lock held. */
 bool rx_half_closed(const struct conn *c);
 /* How our kernel socket will end, for the peer, where it sees our words.  A lock held. */

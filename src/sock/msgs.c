@@ -114,6 +114,9 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 	uint8_t before;
 
 	lock_take(&c->txl);
+	/* either would have the kernel write */
+	if ((m->type == WIRE_SWITCHED || m->type == WIRE_REFUSED) && conn_tx_in_ring(c) && !c->closing)
+		tx_reader_look(c);
 	before = c->tx.state;
 	switch (m->type) {
 	case WIRE_GRANT:

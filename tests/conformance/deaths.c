@@ -149,6 +149,50 @@ static void nothing_asked_by_wait_of_child(struct role *r)
 	nothing_asked_child(r, false);
 }
 
+/* ... at the moment when the client's kernel has heard of it. */
+static void server_dies_now(struct role *r)
+{
+	meet(r);
+	SERVER(r) {
+		close(r->listener);
+		raw(SYS_exit_group, 0, 0, 0);
+	}
+	CLIENT(r) {
+		struct pollfd p = { .fd = r->c, .events = POLLRDHUP };
+
+		TRY(r, 1, raw(SYS_poll, (long)&p, 1, 5000));
+	}
+}
+
+/* Over unread bytes: no end is told without the reset, and a read that comes to it says so. */
+static void bytes_and_death(struct role *r)
+{
+	char buf[8];
+	int ep = -1;
+
+	conn_open(r);
+	CLIENT(r) {
+		ep = set_new(r);
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLIN | EPOLLRDHUP, 1));
+	}
+	SERVER(r) {
+		TRY(r, 5, send(r->s, "bytes", 5, 0));
+		drained_await(r->s);
+	}
+	unread_for_server(r);
+	server_dies_now(r);
+	CLIENT(r) {
+		struct epoll_event ev = { 0 };
+
+		while (!(ev.events & EPOLLRDHUP) && epoll_wait(ep, &ev, 1, 5000) == 1)
+			;
+		epoll_show(r, "event", EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP, ev.events);
+		TRY(r, 5, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->c));
+		MUST(r, close(ep));
+	}
+}
 #endif
 
 const struct conf_case deaths_cases[] = {
@@ -158,6 +202,7 @@ const struct conf_case deaths_cases[] = {
 	{ "death-nothing-asked-polled", nothing_asked_of_polled_set, PROCESS | UNCOUNTED | WAIT_EPOLL },
 	{ "death-nothing-asked-child-polls", nothing_asked_by_poll_of_child, PROCESS | UNCOUNTED | WAIT_EPOLL },
 	{ "death-nothing-asked-child-waits", nothing_asked_by_wait_of_child, PROCESS | UNCOUNTED | WAIT_EPOLL },
+	{ "death-over-unread", bytes_and_death, PROCESS | UNCOUNTED | WAIT_EPOLL },
 #endif
 	{ NULL, NULL, 0 }
 };
