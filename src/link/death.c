@@ -109,6 +109,19 @@ static void hup_timer(struct bg_timer *t)
 		bg_timer_set(t, now + HUP_MS * NS_PER_MS);
 }
 
+bool link_hung_up(struct link *l)
+{
+	struct pollfd p = { l->unix_src.fd, POLLRDHUP, 0 };
+	struct timespec zero = { 0, 0 };
+
+	if (ld_acq(&l->dying))		/* its socket may be gone */
+		return true;
+	if (sys_ppoll(&p, 1, &zero, NULL) <= 0)
+		return false;
+	bg_queue(&l->death);
+	return true;
+}
+
 static void link_dead(struct link *l)
 {
 	bg_timer_stop(&l->flush_again);
@@ -193,7 +206,11 @@ static void death_work(struct bg_work *w)
 {
 	struct link *l = container_of(w, struct link, death);
 
-	if (l->state == LINK_UP && ld_acq(&l->dying) && !l->draining)
+	bool up = l->state == LINK_UP && !l->draining;
+
+	if (up && !ld_acq(&l->dying) && l->hup_until_ns)
+		hup_timer(&l->hup);	/* somebody cannot wait */
+	else if (up && ld_acq(&l->dying))
 		link_die(l);
 	else if (l->state == LINK_DEAD && ld_acq(&l->refs) == 0)
 		bury(&l->flush_again);

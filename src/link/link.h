@@ -169,6 +169,12 @@ void link_drop(struct link *l);
 void link_kill(struct link *l);
 
 /*
+ * Is there nobody at the other end?  Then the background thread looks at what has become
+ * of the conns bound here.  Any thread; a lock of a conn that is bound here is held.
+ */
+bool link_hung_up(struct link *l);
+
+/*
  * Memory for one conn more, or to send to a ring of so many bytes, is there when
  * this returns 0.  Background thread, no lock held.
  */

@@ -70,12 +70,24 @@ void conn_error_took(struct conn *c, int err)
 	owed_add(&c->owed, err);
 }
 
-/* The kernel says FIN, or nothing yet, where TCP would have said RST. */
+/* Had the peer shut down what it writes, before it died?  A lock of c held. */
+static bool fin_before(const struct conn *c)
+{
+	uint8_t rx = ld_rlx(&c->rx.state);
+
+	if (ld_rlx(&c->rx.eof) || (rx == PRX_ON && ld_rlx(&c->rx.finP) != PROTO_NO_FIN) ||
+	    (rx == PRX_ENDED && !ld_rlx(&c->rx.end_reset)))
+		return true;
+	return c->rx_words && !conn_rx_far(c) && slot_said_fin(c->rx_words) &&
+	       conn_kernel_state(c) == TCP_CLOSE_WAIT;
+}
+
+/* The kernel says FIN, or nothing yet, where TCP would have said RST: EPIPE in CLOSE_WAIT. */
 static void conn_reset(struct conn *c)
 {
 	if (c->closing || ld_rlx(&c->reset))
 		return;
-	owed_add(&c->owed, ECONNRESET);
+	owed_add(&c->owed, fin_before(c) ? EPIPE : ECONNRESET);
 	st_rel(&c->reset, true);
 }
 
@@ -249,6 +261,8 @@ void tx_reader_look(struct conn *c)
 {
 	int state = conn_kernel_state(c);
 
+	if (state == TCP_CLOSE_WAIT)
+		st_rlx(&c->tx_doubt, true);
 	if (state == TCP_CLOSE)
 		tx_dead(c, false);
 	else if (state == TCP_CLOSE_WAIT && c->rx_words && !rx_half_closed(c) &&
@@ -405,6 +419,8 @@ static void rx_act_with(struct conn *c, uint32_t acts, uint16_t other)
 	}
 	if (c->rx.state == PRX_READY)
 		st_rlx(&c->rx_base, c->rx_given);
+	if (unlikely(c->rx.eof))
+		st_rlx(&c->tx_doubt, true);
 	follow_rx(c);
 	if (unlikely(c->rx_shut))
 		rx_shut_late(c);
@@ -576,6 +592,7 @@ void rx_kernel_end(struct conn *c, int err)
 		err = EPIPE;		/* as TCP has it in CLOSE_WAIT */
 	lock_take(&c->txl);
 	bool unread = tx_left_unread(c);
+	st_rlx(&c->tx_doubt, true);
 	lock_drop(&c->txl);
 	/* an orderly end leaves the ring first, and half a close says so */
 	bool crash = before == PRX_ON || (c->rx_words && !rx_half_closed(c)) ||

@@ -93,6 +93,7 @@ struct conn {
 	bool tx_blocked;		/* a writer met a full ring: report OUT when there is room */
 	bool tx_stuck;			/* PUMP or a record waits for kernel room */
 	bool tx_shut;			/* the application has shut down this direction */
+	bool tx_doubt;			/* the peer has half-closed: its death says nothing more by the kernel */
 	bool tx_fin_out;		/* the kernel's FIN is out */
 	uint64_t tx_given;		/* stream bytes that the program has had taken */
 	uint64_t tx_progress_ns;	/* when the reader last made progress, while full */

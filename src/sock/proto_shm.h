@@ -141,6 +141,12 @@ static inline bool slot_half_closed(const struct slot_shm *s)
 	return ld_acq(&s->end) & (SLOT_END_FIN | SLOT_END_LEFT);
 }
 
+/* ... and was it an orderly one? */
+static inline bool slot_said_fin(const struct slot_shm *s)
+{
+	return ld_acq(&s->end) & SLOT_END_FIN;	/* pairs with slot_end_set() */
+}
+
 /* B: RAW -> BARRED before exec.  false: A is attached, wait. */
 static inline bool slot_bar(struct slot_shm *s)
 {

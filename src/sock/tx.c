@@ -28,6 +28,7 @@
 #include "base/probe.h"
 #include "base/section.h"
 #include "base/sys.h"
+#include "progress/bg.h"
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
@@ -47,6 +48,8 @@
 /* between hosts: a RoCE device sends again after 67 ms, and gives up after half a second;
  * until then it is not the reader who is slow */
 #define STALL_HOSTS_MS	500
+#define DOUBT_MS	50
+#define DOUBT_NAP_US	20
 #define OWNER_MS	1000		/* a half-done write that stands still so long is passed by */
 
 static bool tx_blocking(const struct conn *c, const struct io *io)
@@ -361,8 +364,8 @@ void tx_stalled(struct conn *c, uint64_t now)
 
 /* ------------------------------------------------------------ switching -- */
 
-/* The kernel's own count of what this direction has sent; it must stand still. */
-static int kernel_count(const struct conn *c, uint64_t *n)
+/* The kernel's own count of what this direction has sent; it must stand still.  txl held. */
+static int kernel_count(struct conn *c, uint64_t *n)
 {
 	for (int i = 0; i < 4; i++) {
 		struct tcp_info a = { 0 }, b = { 0 };
@@ -383,6 +386,8 @@ static int kernel_count(const struct conn *c, uint64_t *n)
 			continue;
 		/* the SYN of the active side counts as an acked byte (Linux 6.18) */
 		*n = a.tcpi_bytes_acked + (uint64_t)outq - (c->active ? 1 : 0);
+		if (b.tcpi_state == 8)
+			st_rlx(&c->tx_doubt, true);
 		return 0;
 	}
 	return -EAGAIN;
@@ -803,6 +808,26 @@ static bool tx_sleep(struct tx_call *t)
 	return tx_ends(t, err == -ETIMEDOUT ? -EAGAIN : err);
 }
 
+/*
+ * A peer that has half-closed and dies tells nothing more by the kernel: what is
+ * written then earns a RST on TCP, and the next write EPIPE.  Is its process gone?
+ * Looked at now and then.  txl held; if so dropped, and what follows from it is done.
+ */
+static bool tx_doubts(struct conn *c)
+{
+	uint64_t end;
+
+	if (!conn_tx_in_ring(c) || !bg_catch_up_due() || !link_hung_up(c->link))
+		return false;
+	conn_get(c);
+	lock_drop(&c->txl);
+	end = clock_ns() + DOUBT_MS * NS_PER_MS;
+	while (conn_tx_in_ring(c) && clock_ns() < end)
+		sys_nap(DOUBT_NAP_US * NS_PER_US);
+	conn_put(c);
+	return true;
+}
+
 /* Between two pieces of one write its number has become another connection's.  txl held. */
 static bool tx_is_another(const struct tx_call *t, const struct conn *c)
 {
@@ -824,6 +849,8 @@ static ssize_t tx_loop(struct tx_call *t)
 				return t->n;
 			continue;
 		}
+		if (unlikely(ld_rlx(&c->tx_doubt)) && tx_doubts(c))
+			continue;
 		tx_round(t, c);
 		bool parked = unlikely(c->closing) && t->n < 0 && end_parked(c);
 		lock_drop(&c->txl);

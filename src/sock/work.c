@@ -55,9 +55,11 @@ static uint64_t next_deadline(struct conn *c)
 static void check_deadlines(struct conn *c, uint64_t now)
 {
 	lock_take(&c->txl);
-	if (c->tx_progress_ns)
+	/* a record to nobody would earn a RST: its end will say what becomes of this */
+	bool doubt = ld_rlx(&c->tx_doubt) && c->link && link_hung_up(c->link);
+	if (c->tx_progress_ns && !doubt)
 		tx_stalled(c, now);
-	if (c->tx_retreat_ns && now >= c->tx_retreat_ns) {
+	if (c->tx_retreat_ns && now >= c->tx_retreat_ns && !doubt) {
 		st_rlx(&c->tx_retreat_ns, 0);
 		tx_retreat(c, REASON_FAULT);
 	}

@@ -44,11 +44,105 @@ static void server_dies(struct role *r, int pidfd)
 	}
 }
 
+static void server_half_closes(struct role *r)
+{
+	char byte;
+
+	SERVER(r)
+		TRY(r, 0, shutdown(r->s, SHUT_WR));
+	CLIENT(r)
+		TRY(r, 0, recv(r->c, &byte, 1, 0));
+}
+
 static void unread_for_server(struct role *r)
 {
 	CLIENT(r) {
 		TRY(r, 6, send(r->c, "unread", 6, 0));
 		drained_await(r->c);
+	}
+}
+
+/* A peer that has half-closed and is no more: the first write is taken, the second is not. */
+static void half_closed_written(struct role *r)
+{
+	char byte;
+	int pidfd;
+
+	conn_open(r);
+	pidfd = peer_handle(r);
+	server_half_closes(r);
+	server_dies(r, pidfd);
+	CLIENT(r) {
+		TRY(r, 1, send(r->c, "x", 1, MSG_NOSIGNAL));
+		TRY(r, -EPIPE, send(r->c, "x", 1, MSG_NOSIGNAL));
+		TRY(r, 0, recv(r->c, &byte, 1, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* ... it leaves bytes unread: the reset is there. */
+static void half_closed_unread(struct role *r)
+{
+	char byte;
+	int pidfd;
+
+	conn_open(r);
+	pidfd = peer_handle(r);
+	server_half_closes(r);
+	unread_for_server(r);
+	server_dies(r, pidfd);
+	CLIENT(r) {
+		TRY(r, -EPIPE, send(r->c, "x", 1, MSG_NOSIGNAL));
+		TRY(r, -EPIPE, send(r->c, "x", 1, MSG_NOSIGNAL));
+		TRY(r, 0, recv(r->c, &byte, 1, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* ... and who waits is told of it. */
+static void half_closed_waited(struct role *r)
+{
+	int pidfd;
+
+	conn_open(r);
+	pidfd = peer_handle(r);
+	server_half_closes(r);
+	unread_for_server(r);
+	server_dies(r, pidfd);
+	CLIENT(r) {
+		int err = -1;
+		socklen_t len = sizeof(err);
+		short got = event_settled(r->c, POLLIN | POLLOUT, POLLERR | POLLHUP);
+
+		poll_show(r, "reset", POLLIN | POLLOUT | POLLERR | POLLHUP, got);
+		TRY(r, 0, getsockopt(r->c, SOL_SOCKET, SO_ERROR, &err, &len));
+		TRY(r, EPIPE, err);
+		poll_show(r, "told", POLLIN | POLLOUT | POLLHUP, event_await(r->c, POLLIN | POLLOUT));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* Nothing is unread: nothing is told before something is written. */
+static void half_closed_quiet(struct role *r)
+{
+	struct epoll_event ev = { 0 };
+	int pidfd;
+
+	conn_open(r);
+	pidfd = peer_handle(r);
+	server_half_closes(r);
+	server_dies(r, pidfd);
+	CLIENT(r) {
+		int ep = set_new(r);
+
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, 0, 1));
+		TRY(r, 0, epoll_wait(ep, &ev, 1, 50));
+		TRY(r, 1, send(r->c, "x", 1, MSG_NOSIGNAL));
+		set_expect(r, ep, EPOLLERR | EPOLLHUP, 1);
+		TRY(r, -EPIPE, send(r->c, "x", 1, MSG_NOSIGNAL));
+		set_expect(r, ep, EPOLLHUP, 1);
+		TRY(r, 0, close(r->c));
+		MUST(r, close(ep));
 	}
 }
 
@@ -197,6 +291,10 @@ static void bytes_and_death(struct role *r)
 
 const struct conf_case deaths_cases[] = {
 #if defined(__x86_64__)
+	{ "death-half-closed-written", half_closed_written, PROCESS | UNCOUNTED },
+	{ "death-half-closed-unread", half_closed_unread, PROCESS | UNCOUNTED },
+	{ "death-half-closed-waited", half_closed_waited, PROCESS | UNCOUNTED },
+	{ "death-half-closed-quiet", half_closed_quiet, PROCESS | UNCOUNTED | WAIT_EPOLL },
 	{ "death-nothing-asked", nothing_asked_of_set, PROCESS | UNCOUNTED | WAIT_EPOLL },
 	{ "death-nothing-asked-at-once", nothing_asked_of_set_at_once, PROCESS | UNCOUNTED | WAIT_EPOLL },
 	{ "death-nothing-asked-polled", nothing_asked_of_polled_set, PROCESS | UNCOUNTED | WAIT_EPOLL },
