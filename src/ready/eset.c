@@ -308,7 +308,7 @@ uint64_t conn_arrivals(struct conn *c)
 	if (rx == PRX_ON && words)
 		n = ld_rlx(&c->rx_base) + slot_p_count(ld_acq(&words->p));
 	else if (rx == PRX_ENDED)
-		n = ld_rlx(&c->rx_given) + ld_rlx(&c->rx.Pb) - ld_rlx(&c->rx.C);
+		n = ld_rlx(&c->rx_given) + ld_rlx(&c->rx.Pb) - ld_rlx(&c->rx.C) + ld_rlx(&c->rest_bytes);
 	else
 		n = ld_rlx(&c->rx_given) + conn_rx_on_the_way(c);
 	return n << 3 | (end & EPOLLRDHUP ? 4 : 0) | (end & EPOLLHUP ? 2 : 0) |

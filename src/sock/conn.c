@@ -21,6 +21,7 @@
 #include "sock/fdtab.h"
 #include "sock/heir.h"
 #include "sock/kin.h"
+#include "sock/rest.h"
 #include "sock/show.h"
 
 #define SLAB_CONNS	64
@@ -123,6 +124,7 @@ void conn_put(struct conn *c)
 	prefix_keep(&c->tx_prefix, &conn_prefix_pool);
 	prefix_keep(&c->rx_prefix, &conn_prefix_pool);
 	privfd_close(xchg_acqrel(&c->owed_once, 0) - 1);
+	rest_drop(c);
 	lock_take(&conns_lock);
 	st_rlx(&c->gen, c->gen + 1);
 	list_insert(&free_conns, &c->all);
@@ -282,7 +284,7 @@ void conn_todo_soon(struct conn *c, uint32_t bits)
 
 int conn_owed_take(struct conn *c)
 {
-	int err = owed_take(&c->owed), once = ld_acq(&c->owed_once) - 1;	/* pairs with told_once(), told() */
+	int err = owed_take(&c->owed), once = ld_acq(&c->owed_once) - 1;	/* pairs with request_once(), told() */
 	char b;
 
 	if (likely(!err || once < 0))
@@ -297,7 +299,7 @@ int conn_owed(struct conn *c)
 
 	if (likely(!err))
 		return 0;
-	int once = ld_acq(&c->owed_once) - 1;	/* pairs with told_once(), told() */
+	int once = ld_acq(&c->owed_once) - 1;	/* pairs with request_once(), told() */
 	if (once < 0 || sys_recvfrom(once, &b, 1, MSG_DONTWAIT | MSG_PEEK) == 1)
 		return err;
 	owed_take(&c->owed);		/* by another process */
@@ -379,6 +381,19 @@ static void conn_left(struct conn *c)
 	direction_left(&c->rxl, &c->rx_prefix);
 }
 
+/* What is told of its end: as in the parent, or by the kernel, and who is asked. */
+static void end_inherit(struct conn *c, bool goes_on, bool reset)
+{
+	if (goes_on) {
+		c->kin = 0;
+		c->ever_bound = true;
+		prx_over(&c->rx, reset);
+	} else {
+		c->owed &= OWED_TOLD;
+		c->owed_once = c->rest = 0;
+	}
+}
+
 void conn_fork_child(void)
 {
 	lock_reset(&prefix_lock);
@@ -388,10 +403,12 @@ void conn_fork_child(void)
 		conn_left(list_entry(n, struct conn, all));
 	list_for_each(n, &all_conns) {
 		struct conn *c = list_entry(n, struct conn, all);
+		bool goes_on = rest_goes_on(c), reset = c->rx.end_reset;
 
 		conn_left(c);
 		heir_fork_child(c);
-		kin_inherit(c);
+		if (!goes_on)
+			kin_inherit(c);
 		c->inherited = true;
 		c->counted = false;
 		c->meet = MEET_OVER;
@@ -410,8 +427,6 @@ void conn_fork_child(void)
 		c->closing = c->end_kin = false;
 		c->rx_end_ns = 0;
 		c->rx_end_due = c->rx_end_read = false;
-		c->owed &= OWED_TOLD;
-		c->owed_once = 0;
 		c->lurks = false;
 		c->reg_tx = false;
 		c->reg_rx = 0;
@@ -430,5 +445,6 @@ void conn_fork_child(void)
 		prx_init(&c->rx, c->rx.pos);
 		/* as before the ring: every read and write is the kernel's own */
 		c->ever_bound = c->ever_ring = false;
+		end_inherit(c, goes_on, reset);
 	}
 }

@@ -181,6 +181,8 @@ struct conn {
 	uint8_t kin;			/* CONN_TX, CONN_RX: to be asked for before it is used (kin.h) */
 	uint8_t kin_way;		/* whom to ask; 0: nobody */
 	bool end_kin;			/* closing, while a child may hold the socket */
+	int rest;			/* 1 + a file with what is left to read, for children too (rest.h); rxl */
+	uint64_t rest_bytes;		/* ... how much of it this process has not read */
 	int owed_once;			/* 1 + a socket with one message: which of parent and children takes it tells the error */
 	bool counted;			/* in conns_total */
 	bool nodelay, cork;		/* the program's TCP_NODELAY and TCP_CORK */

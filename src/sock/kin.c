@@ -100,7 +100,7 @@ static void serve_ask(const struct kin *k, const struct kin_msg *m, int fd)
 	} else if (c) {
 		request_take(c, m, fd);
 	} else {	/* closed: the kernel has all that there is */
-		request_answer(m, fd, stranger ? KIN_NO : KIN_YES, 0, -1);
+		request_answer(m, fd, &(struct kin_reply){ .answer = stranger ? KIN_NO : KIN_YES }, NULL);
 	}
 }
 
@@ -133,7 +133,7 @@ static void serve(const struct kin *k, const struct kin_msg *m, int fd)
 			conn_put(c);
 	} else if (m->type == KIN_SET) {
 		process_hooks->set_shared(m->set);
-		request_answer(m, fd, KIN_YES, 0, -1);
+		request_answer(m, fd, &(struct kin_reply){ .answer = KIN_YES }, NULL);
 		return;
 	}
 	privfd_close(fd);

@@ -69,6 +69,8 @@ libcore_la_SOURCES += \
 	src/sock/proto_tx.c \
 	src/sock/request.c \
 	src/sock/request.h \
+	src/sock/rest.c \
+	src/sock/rest.h \
 	src/sock/rule.c \
 	src/sock/rule.h \
 	src/sock/rwf.c \

@@ -32,6 +32,7 @@
 #include "sock/heir.h"
 #include "sock/kin.h"
 #include "sock/last.h"
+#include "sock/rest.h"
 
 #define HAND_BACK_MS	3000
 #define EXIT_S		25
@@ -181,6 +182,7 @@ void process_fork_prepare(void)
 		kin_fork_blind();
 	}
 	load_fork_prepare();
+	rest_fork_prepare();
 	heir_fork_prepare();
 	conn_fork_prepare();
 	kin_fork_number();
@@ -204,7 +206,7 @@ void process_fork_parent(void)
 /* What the child keeps of the parent's private descriptors. */
 static bool kept(int fd)
 {
-	return fd == log_fd() || fd == counters_fd() || kin_is_way(fd);
+	return fd == log_fd() || fd == counters_fd() || kin_is_way(fd) || rest_keeps(fd);
 }
 
 void process_fork_child(void)
@@ -223,6 +225,7 @@ void process_fork_child(void)
 	last_forget();
 	conn_fork_child();
 	process_hooks->fork_child();
+	rest_fork_child();
 	forking = false;
 }
 

@@ -346,6 +346,10 @@ void prx_on_kfin(struct prx *rx);
 void prx_on_krst(struct prx *rx);
 /* ON: the stream ends by a reset behind what has arrived. */
 void prx_cut(struct prx *rx);
+/* Ended: what is left in the ring is somewhere else from now on. */
+void prx_moved(struct prx *rx);
+/* As one that has ended, with nothing in a ring. */
+void prx_over(struct prx *rx, bool reset);
 /*
  * VERDICT: judge the kernel's end.  Without shared memory in ON that is only
  * possible once the link has ended; a caller that sees the FIN there bounds

@@ -337,6 +337,16 @@ void prx_cut(struct prx *rx)
 	rx_end(rx, rx->C, rx->Pb, true);
 }
 
+void prx_moved(struct prx *rx)
+{
+	st_rlx(&rx->C, rx->Pb);
+}
+
+void prx_over(struct prx *rx, bool reset)
+{
+	rx_end(rx, 0, 0, reset);
+}
+
 /* j: stream bytes beyond the slot's N that the application has had; false: fewer than none */
 static bool rx_had(const struct prx *rx, const struct pslot *s, uint64_t *j)
 {

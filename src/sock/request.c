@@ -20,6 +20,7 @@
 #include "sock/act.h"
 #include "sock/back.h"
 #include "sock/kin.h"
+#include "sock/rest.h"
 #include "sock/slip.h"
 
 #define ANSWER_MS	8000	/* the owner's patience, longer than the death of a link takes */
@@ -54,14 +55,13 @@ static struct request *request_new(void)
 	return list_entry(n, struct request, node);
 }
 
-void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error, int once)
+void request_answer(const struct kin_msg *m, int fd, const struct kin_reply *r,
+		    const struct kin_fds *f)
 {
-	const struct kin_reply r = { .answer = (uint8_t)what, .error = (uint8_t)error };
-
-	slip_answer(m, &r);
+	slip_answer(m, r);
 	if (fd < 0)
 		return;
-	kin_reply_send(fd, &r, once);
+	kin_reply_send(fd, r, f);
 	privfd_close(fd);
 }
 
@@ -110,12 +110,7 @@ static void settle(struct conn *c)
 		as_cold(c);
 }
 
-/*
- * On TCP the error would be in the socket, for the first to ask: whoever reads this
- * tells it.  Return: -1 if there is no error, or no descriptor: then each tells it,
- * rather twice than not at all.  Both locks held.
- */
-static int told_once(struct conn *c, int error)
+int request_once(struct conn *c, int error)
 {
 	int sv[2];
 
@@ -128,8 +123,20 @@ static int told_once(struct conn *c, int error)
 	return error ? c->owed_once - 1 : -1;
 }
 
-/* *error: as in struct kin_reply; *once: what goes with it, a descriptor of ours. */
-static enum kin_answer given(struct request *a, bool patient, int *error, int *once)
+/* c is given: what only we know of it.  Both locks held. */
+static void tell_end(struct conn *c, struct kin_reply *r, struct kin_fds *f)
+{
+	int error = conn_owed(c);
+
+	r->error = (uint8_t)error;
+	f->once = request_once(c, error);
+	f->rest = rest_share(c);
+	if (f->rest >= 0)
+		r->end = c->rx.end_reset ? KIN_END_RESET : KIN_END;
+}
+
+/* *r: of an answer that is not KIN_NO; *f: descriptors of ours. */
+static enum kin_answer given(struct request *a, bool patient, struct kin_reply *r, struct kin_fds *f)
 {
 	struct conn *c = a->c;
 	enum kin_answer yes = KIN_YES;
@@ -145,8 +152,7 @@ static enum kin_answer given(struct request *a, bool patient, int *error, int *o
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
 		if (yes != KIN_NO) {
 			settle(c);
-			*error = conn_owed(c);
-			*once = told_once(c, *error);
+			tell_end(c, r, f);
 		}
 	}
 	conn_unlock_both(c);
@@ -156,14 +162,16 @@ static enum kin_answer given(struct request *a, bool patient, int *error, int *o
 /* Return: true if the ask is over. */
 static bool request_look(struct request *a, uint64_t now)
 {
-	int error = 0, once = -1;
-	enum kin_answer yes = given(a, now < a->full_ns, &error, &once);	/* a->c has it while we do */
+	struct kin_reply r = { 0 };
+	struct kin_fds f = { -1, -1 };
+	enum kin_answer yes = given(a, now < a->full_ns, &r, &f);	/* a->c has them while we do */
 
 	if ((yes == KIN_NO && now < a->deadline_ns) || (yes == KIN_FULL && now < a->full_ns))
 		return false;
 	if (yes == KIN_NO)
 		log_error("a child's connection did not come back in time");
-	request_answer(&a->m, a->fd, yes, error, once);
+	r.answer = (uint8_t)yes;
+	request_answer(&a->m, a->fd, &r, &f);
 	list_del(&a->node);
 	list_push(&free_requests, &a->node);
 	conn_put(a->c);
@@ -200,7 +208,7 @@ void request_take(struct conn *c, const struct kin_msg *m, int fd)
 	uint64_t now = clock_ns();
 
 	if (!a) {
-		request_answer(m, fd, KIN_NO, 0, -1);
+		request_answer(m, fd, &(struct kin_reply){ .answer = KIN_NO }, NULL);
 		conn_put(c);
 		return;
 	}

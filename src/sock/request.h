@@ -18,8 +18,15 @@
 
 /* The ask m for c, whose reference goes over, with the socket fd for the answer, or -1. */
 void request_take(struct conn *c, const struct kin_msg *m, int fd);
-/* At once; closes fd. */
-void request_answer(const struct kin_msg *m, int fd, enum kin_answer what, int error, int once);
+/* At once; closes fd.  f: NULL, or what goes along and stays ours. */
+void request_answer(const struct kin_msg *m, int fd, const struct kin_reply *r,
+		    const struct kin_fds *f);
+/*
+ * On TCP the error would be in the socket, for the first to ask: whoever reads this
+ * tells it.  Return: a descriptor, c's; -1 if there is no error, or no descriptor: then
+ * each tells it, rather twice than not at all.  Any thread, both locks held.
+ */
+int request_once(struct conn *c, int error);
 void request_forget_all(void);		/* in a child */
 
 #endif

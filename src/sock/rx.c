@@ -34,6 +34,7 @@
 #include "sock/hurry.h"
 #include "sock/io.h"
 #include "sock/kin.h"
+#include "sock/rest.h"
 #include "sock/unread.h"
 
 /* flags of recv() that look beside the stream; TCP takes no notice of any unknown */
@@ -155,11 +156,14 @@ static ssize_t rx_ring(struct conn *c, struct io *io)
 	if (c->rx.state == PRX_ON)
 		rx_look(c);	/* where P is nonsense: what had come before */
 	bool bad = io->bad && !(io->flags & MSG_TRUNC);
-	if (unlikely(bad || io->done == io->total) && prx_avail(&c->rx, &(uint64_t){ 0 }))
+	if (unlikely(bad || io->done == io->total) &&
+	    (prx_avail(&c->rx, &(uint64_t){ 0 }) || rest_left(c)))
 		return bad ? -EFAULT : 0;
-	size_t n = rx_take(c, io);
+	ssize_t n = (ssize_t)rx_take(c, io);
+	if (unlikely(!n && c->rest))
+		n = rest_read(c, io);
 
-	return n ? (ssize_t)n : rx_end(c, io);
+	return n ? n : rx_end(c, io);
 }
 
 /* ----------------------------------------------------------- the kernel -- */

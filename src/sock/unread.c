@@ -13,6 +13,7 @@
 #include "sock/act.h"
 #include "sock/far.h"
 #include "sock/fdtab.h"
+#include "sock/rest.h"
 
 static int ring_queued(struct conn *c)
 {
@@ -20,7 +21,7 @@ static int ring_queued(struct conn *c)
 
 	if (c->rx.state == PRX_ON)
 		return (int)MIN(slot_p_count(ld_acq(&c->rx_words->p)) - c->rx.C, (uint64_t)INT_MAX);
-	return (int)prx_avail(&c->rx, &from);
+	return (int)(prx_avail(&c->rx, &from) + rest_left(c));
 }
 
 int unread_now(struct conn *c)

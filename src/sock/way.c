@@ -23,6 +23,7 @@
 #include "sock/heir.h"
 #include "sock/kin.h"
 #include "sock/kinmsg.h"
+#include "sock/rest.h"
 #include "sock/slip.h"
 
 #define WAYS		16	/* owners above one process */
@@ -99,8 +100,15 @@ static bool way_over(int way)
 	return sys_ppoll(&p, 1, &zero, NULL) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
+static void drop(struct kin_fds *f)
+{
+	privfd_close(f->once);
+	privfd_close(f->rest);
+	*f = (struct kin_fds){ -1, -1 };
+}
+
 /* Return: 0 the owner says so, -ETIMEDOUT, -EPIPE no answer will come. */
-static int await(int fd, struct kin_reply *r, int *once, uint64_t end)
+static int await(int fd, struct kin_reply *r, struct kin_fds *f, uint64_t end)
 {
 	for (;;) {
 		uint64_t now = clock_ns(), left = end > now ? end - now : 0;
@@ -111,8 +119,8 @@ static int await(int fd, struct kin_reply *r, int *once, uint64_t end)
 			return -ETIMEDOUT;
 		if (sys_ppoll(&p, 1, &ts, NULL) <= 0)
 			continue;
-		privfd_close(*once);
-		int n = kin_reply_recv(fd, r, once);
+		drop(f);
+		int n = kin_reply_recv(fd, r, f);
 		if (n == 1)
 			return 0;
 		if (n != -EAGAIN)
@@ -120,7 +128,7 @@ static int await(int fd, struct kin_reply *r, int *once, uint64_t end)
 	}
 }
 
-static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, int *once,
+static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, struct kin_fds *f,
 		       uint64_t end)
 {
 	int sv[2];
@@ -131,7 +139,7 @@ static int ask_by_pair(int way, const struct kin_msg *m, struct kin_reply *r, in
 	err = kin_send(way, m, sv[1]);
 	privfd_close(sv[1]);
 	if (!err)
-		err = await(sv[0], r, once, end);
+		err = await(sv[0], r, f, end);
 	privfd_close(sv[0]);
 	return err;
 }
@@ -149,10 +157,11 @@ static int ask_by_slip(const struct way *w, struct kin_msg m, struct kin_reply *
 }
 
 /* Return: 0, -ENOBUFS, -ECONNRESET it is lost, -ETIMEDOUT the owner has not done it. */
-static int ask(const struct way *w, const struct kin_msg *m, struct kin_reply *r, int *once, uint64_t end)
+static int ask(const struct way *w, const struct kin_msg *m, struct kin_reply *r, struct kin_fds *f,
+	       uint64_t end)
 {
 	for (;;) {
-		int err = ask_by_pair(w->fd, m, r, once, end);
+		int err = ask_by_pair(w->fd, m, r, f, end);
 
 		if (err && err != -ETIMEDOUT)
 			err = ask_by_slip(w, *m, r, end);
@@ -167,30 +176,35 @@ static int ask(const struct way *w, const struct kin_msg *m, struct kin_reply *r
 }
 
 /*
- * The owner has taken the socket's error and leaves it to us: it is told as of a ring.
- * Return: once, or -1 if it is c's now.
+ * The owner has taken the socket's error, or what came before its end, and leaves it to
+ * us: it is told as of a ring.  What becomes c's goes from f.
  */
-static int told(struct conn *c, uint32_t gen, int error, int once)
+static void told(struct conn *c, uint32_t gen, const struct kin_reply *r, struct kin_fds *f)
 {
 	conn_take_both(c);
 	if (ld_rlx(&c->gen) == gen) {
-		if (once >= 0 && !c->owed_once) {
-			st_rel(&c->owed_once, once + 1);	/* pairs with conn_owed_take() */
-			once = -1;
+		if (f->once >= 0 && !c->owed_once) {
+			st_rel(&c->owed_once, f->once + 1);	/* pairs with conn_owed_take() */
+			f->once = -1;
 		}
-		owed_add(&c->owed, error);
+		if (r->error)
+			owed_add(&c->owed, r->error);
+		if (f->rest >= 0 && !c->rest) {
+			rest_take_over(c, f->rest, r->end == KIN_END_RESET);
+			f->rest = -1;
+		}
 		st_rlx(&c->ever_bound, true);
 		conn_watcher->bound(c);
 	}
 	conn_unlock_both(c);
-	return once;
 }
 
 int kin_use(struct conn *c, uint32_t bits)
 {
 	struct kin_reply r = { .answer = KIN_NO };
 	uint32_t gen = ld_rlx(&c->gen);
-	int err = -ECONNRESET, once = -1;
+	struct kin_fds f = { -1, -1 };
+	int err = -ECONNRESET;
 
 	bits &= ld_rlx(&c->kin);
 	if (!bits)
@@ -198,11 +212,11 @@ int kin_use(struct conn *c, uint32_t bits)
 	if (c->kin_way)
 		err = ask(&ways[c->kin_way - 1],
 			  &(struct kin_msg){ .type = KIN_ASK, .id = c->id, .gen = gen,
-					     .bits = bits }, &r, &once, clock_ns() + ASK_MS * NS_PER_MS);
+					     .bits = bits }, &r, &f, clock_ns() + ASK_MS * NS_PER_MS);
 	log_debug("fd %d asked for, ways %u: %d, error %u", c->fd, bits, err, r.error);
-	if (r.error)
-		once = told(c, gen, r.error, once);
-	privfd_close(once);
+	if (r.error || r.end)
+		told(c, gen, &r, &f);
+	drop(&f);
 	if (err == -ENOBUFS) {
 		and_acqrel(&c->kin, (uint8_t)~CONN_RX);
 		return -EAGAIN;
@@ -272,14 +286,14 @@ void kin_use_set(const void *set)
 	const struct kin_msg m = { .type = KIN_SET, .set = (uintptr_t)set };
 	uint64_t end = clock_ns() + SET_MS * NS_PER_MS;
 	struct kin_reply r;
-	int none = -1;
+	struct kin_fds none = { -1, -1 };
 
 	for (uint32_t i = 0; i < nways; i++)
 		if (ways[i].served)
 			ask(&ways[i], &m, &r, &none, end);
 		else
 			kin_send(ways[i].fd, &m, -1);	/* it has nothing of it but cold conns */
-	privfd_close(none);
+	drop(&none);
 }
 
 bool kin_others(void)
