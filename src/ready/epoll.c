@@ -79,7 +79,7 @@ static int ctl_mod(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	e->events = ev->events;
 	eset_data(e, ev->data.u64);
 	e->disabled = false;
-	e->hup_at = 0;
+	eset_untold(e);
 	int err = eset_sync(e, true);
 	if (err) {
 		e->events = old.events;
@@ -357,10 +357,62 @@ static int collect(struct eset *s, struct epoll_event *ev, int max, bool sleeps)
 	return n;
 }
 
+/* What has come in, where the kernel has it all, as conn_arrivals(); 0: not known, or not all. */
+static uint64_t kernel_arrivals(struct conn *c, int fd)
+{
+	uint64_t drop = ld_rlx(&c->rx.drop), way = conn_rx_on_the_way(c);
+	int queued = 0;
+
+	if (ld_rlx(&c->rx.state) != PRX_RAW || ld_rlx(&c->rx_shut) || ld_rlx(&c->rx.eof) ||
+	    ld_rlx(&c->lowat) || sys_ioctl(fd, FIONREAD, &queued) || (uint64_t)queued < drop)
+		return 0;
+	return (ld_rlx(&c->rx_given) + MAX((uint64_t)queued - drop, way)) << 3;
+}
+
+/* Bytes and room only: no end, no urgent byte, no error. */
+static bool nothing_else(int fd)
+{
+	struct pollfd p = { fd, POLLRDHUP | POLLPRI, 0 };
+	struct timespec zero = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &zero, NULL) == 0;
+}
+
+/*
+ * An edge of the kernel's on a conn that has come back to it, or the bytes of which
+ * do: is it one that the program knows of?  It has been told of these bytes and has
+ * not found their end since; it has been told of room, and not written since.  What
+ * others use as well is told again, for an edge that is not told is a program that
+ * sleeps for ever.
+ */
+static bool old_edge(struct eent *e, uint32_t m)
+{
+	struct conn *c = e->conn;
+	bool ours = (e->rearmed || conn_rx_on_the_way(c)) && !e->late, old = true;
+	bool alone = !ld_rlx(&e->set->foreign) && !ld_rlx(&e->set->theirs) && !c->inherited &&
+		     !kin_shared(c);
+	uint64_t arrived = 0;
+
+	e->rearmed = e->late = false;
+	if (e->orphan || m & ~(uint32_t)(EPOLLIN | EPOLLRDNORM | OUT_BITS))
+		return false;
+	if (m & IN_BITS) {
+		arrived = alone && (ours || ld_rlx(&c->meet) == MEET_BOUND) ? kernel_arrivals(c, e->fd) : 0;
+		old = arrived && arrived == e->told && e->dries == ld_rlx(&c->rx_dries);
+	}
+	old = old && ours && alone && (!(m & OUT_BITS) || eset_out_old(e)) && nothing_else(e->fd);
+	if (!old && m & OUT_BITS)
+		eset_out_told(e);
+	if (!old && m & IN_BITS) {
+		e->told = arrived;
+		e->dries = ld_rlx(&c->rx_dries);
+	}
+	return old;
+}
+
 /*
  * An event of the kernel's own: what is left of it.  A one-shot entry fires on
- * one side only.  An edge that comes back with its conn may be old news: that
- * is told again, for one that is not told is a program that sleeps for ever.
+ * one side only.
  */
 static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 {
@@ -372,9 +424,12 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 		m |= EPOLLHUP;
 	if (e)
 		m = with_hup(e, m);
-	if (e && e->events & EPOLLET && m & EPOLLHUP && ld_rlx(&e->conn->ever_bound)) {
+	bool edge = e && e->events & EPOLLET && ld_rlx(&e->conn->ever_bound);
+	if (edge && m & EPOLLHUP) {
 		if (!eset_hup(e) && (!(m & EPOLLERR) || e->told & 1))
 			m = 0;		/* of our own doing: it has been told */
+	} else if (edge && !(e->events & EPOLLONESHOT) && old_edge(e, m)) {
+		m = 0;
 	}
 	if (e && e->events & EPOLLONESHOT) {
 		if (e->disabled && !e->spent)
@@ -457,7 +512,8 @@ static void tell_late(struct eset *s, struct epoll_event *ev)
 	struct eent *e = eset_by_data(s, ev->data.u64);
 	if (e && e->conn == c && !e->disabled) {
 		ev->events |= ring_part(e) | kernel_share(e, false);
-		if (ev->events & EPOLLIN)
+		e->late = ev->events & EPOLLIN;
+		if (e->late)
 			eset_told(e);
 	}
 	lock_drop(&ready_lock);

@@ -241,9 +241,16 @@ int eset_sync(struct eent *e, bool force)
 		e->in_kernel = want;
 		e->kevents = ev.events;
 		e->spent = false;
+		e->rearmed = !force;
 	}
 	missed_set(e, err && want && (!force || e->missed));
 	return e->missed ? 0 : err;
+}
+
+void eset_untold(struct eent *e)
+{
+	e->hup_at = e->told = 0;
+	e->out_told = false;
 }
 
 int eset_add_again(struct eent *e, const struct epoll_event *ev)
@@ -262,7 +269,7 @@ int eset_add_again(struct eent *e, const struct epoll_event *ev)
 	}
 	e->kevents = k.events;
 	e->disabled = e->spent = false;
-	e->hup_at = 0;
+	eset_untold(e);
 	eset_data(e, ev->data.u64);
 	return 0;
 }
@@ -335,6 +342,19 @@ void eset_told(struct eent *e)
 	e->dries = ld_rlx(&e->conn->rx_dries);
 }
 
+bool eset_out_old(const struct eent *e)
+{
+	return e->out_told && e->out_given == ld_rlx(&e->conn->tx_given) &&
+	       e->out_dries == ld_rlx(&e->conn->tx_dries);
+}
+
+void eset_out_told(struct eent *e)
+{
+	e->out_told = true;
+	e->out_given = ld_rlx(&e->conn->tx_given);
+	e->out_dries = ld_rlx(&e->conn->tx_dries);
+}
+
 uint32_t eset_report(struct eent *e, uint32_t m)
 {
 	uint32_t news = e->news;
@@ -344,11 +364,14 @@ uint32_t eset_report(struct eent *e, uint32_t m)
 	if (e->disabled || !m || !(e->events & EPOLLET))
 		return e->disabled ? 0 : m;
 	now = conn_arrivals(e->conn);
-	if (news != NEWS_ALL && !(news & m & OUT_BITS) &&
-	    (!(news & EPOLLIN) || !(m & ~(uint32_t)OUT_BITS) ||
-	     (now == e->told && e->dries == ld_rlx(&e->conn->rx_dries))))
+	bool out = news & m & OUT_BITS && (!eset_out_old(e) || m & (EPOLLERR | EPOLLHUP));
+	bool in = news & EPOLLIN && m & ~(uint32_t)OUT_BITS &&
+		  (now != e->told || e->dries != ld_rlx(&e->conn->rx_dries));
+	if (news != NEWS_ALL && !out && !in)
 		return 0;
 	eset_told(e);
+	if (m & OUT_BITS)
+		eset_out_told(e);
 	return m;
 }
 

@@ -37,6 +37,11 @@ struct eent {
 	uint64_t hup_at;		/* 1 + arrivals when HUP was told last, 0: never */
 	uint32_t hup_starved;	/* ... and rx_starved */
 	uint32_t dries;		/* ... and rx_dries: what comes after an EAGAIN is news */
+	uint64_t out_given;	/* tx_given when OUT was reported last */
+	uint32_t out_dries;	/* ... and tx_dries */
+	bool out_told;		/* ... which it was */
+	bool rearmed;		/* the kernel has it anew, by our own doing, and may tell an edge of that */
+	bool late;		/* bytes between two ways go with the event in hand, and count as told */
 	bool disabled;		/* EPOLLONESHOT has fired */
 	bool spent;		/* ... by the kernel, which has it so */
 	bool bound;		/* counted in the set's nbound */
@@ -90,6 +95,14 @@ void eset_data(struct eent *e, uint64_t data);
 struct eent *eset_by_data(struct eset *s, uint64_t data);
 /* What has come so far has been told. */
 void eset_told(struct eent *e);
+/* The program sets the entry anew: what there is will be told. */
+void eset_untold(struct eent *e);
+/*
+ * OUT: has there been room ever since it was told?  Nothing was written, and nobody
+ * was told that there is none.
+ */
+bool eset_out_old(const struct eent *e);
+void eset_out_told(struct eent *e);
 /*
  * HUP is told now.  Return: false if it was before, and is no news: nothing has
  * come since, and the program has not read in vain, as it does where the bytes

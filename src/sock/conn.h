@@ -91,6 +91,7 @@ struct conn {
 	bool tx_granted;		/* the peer lets us switch */
 	bool tx_wanted;			/* WANT_CREDIT is out */
 	bool tx_blocked;		/* a writer met a full ring: report OUT when there is room */
+	uint32_t tx_dries;		/* how often there was no room for all, or none was seen */
 	bool tx_stuck;			/* PUMP or a record waits for kernel room */
 	bool tx_shut;			/* the application has shut down this direction */
 	bool tx_doubt;			/* the peer has half-closed: its death says nothing more by the kernel */

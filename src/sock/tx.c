@@ -73,6 +73,13 @@ static ssize_t broken_pipe(const struct io *io)
 
 /* ----------------------------------------------------------- the kernel -- */
 
+/* OUT is news when there is room again.  txl held. */
+static void tx_dry(struct conn *c)
+{
+	c->tx_blocked = true;
+	st_rlx(&c->tx_dries, c->tx_dries + 1);
+}
+
 /* n bytes went to the kernel from skip on; txl held */
 static void account_kernel(struct conn *c, const struct io *io, size_t skip, size_t n, bool alone)
 {
@@ -95,7 +102,7 @@ static void account_kernel(struct conn *c, const struct io *io, size_t skip, siz
 		prefix_fini(&c->tx_prefix, &conn_prefix_pool);	/* order unknown */
 	}
 	ptx_kernel_wrote(&c->tx, n);
-	c->tx_given += n;
+	st_rlx(&c->tx_given, c->tx_given + n);
 	count(CNT_tcp_tx_bytes, n);
 	count(CNT_tcp_tx_msgs, 1);
 }
@@ -152,7 +159,7 @@ static ssize_t tx_kernel_over(struct conn *c, const struct io *io, ssize_t n, bo
 	if (unlikely(n == -ECONNRESET && !io->done) && !owed_by_kernel(&c->owed))
 		n = broken_pipe(io);
 	if (n == -EAGAIN || (n > 0 && ld_rlx(&c->nonblock) && (size_t)n < io->total - io->done))
-		c->tx_blocked = true;	/* as the kernel: OUT is news when there is room */
+		tx_dry(c);
 	if (n > 0)
 		account_kernel(c, io, io->done, (size_t)n, alone);
 	else if (n < 0 && n != -EAGAIN && n != -EINTR && io->done)
@@ -199,7 +206,8 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 				prefix_fini(&c->tx_prefix, &conn_prefix_pool);
 		}
 		ptx_kernel_wrote(&c->tx, n);
-		c->tx_given += n;
+		st_rlx(&c->tx_given, c->tx_given + n);
+		st_rlx(&c->tx_dries, c->tx_dries + 1);	/* it may have ended for want of room */
 		count(CNT_tcp_tx_bytes, n);
 		count(CNT_tcp_tx_msgs, 1);
 		tx_counted(c);
@@ -246,7 +254,7 @@ static size_t tx_put(struct conn *c, struct io *io)
 		return 0;
 	window_put(c, io, n);
 	uint32_t acts = ptx_put(&c->tx, n);
-	c->tx_given += n;
+	st_rlx(&c->tx_given, c->tx_given + n);
 	tx_publish(c);
 	if (unlikely(acts))
 		tx_act(c, acts);
@@ -277,7 +285,7 @@ void tx_credit_came(struct conn *c)
 /* A writer is about to sleep, or was told EAGAIN: the reader's credit shall wake us. */
 static void tx_ask_credit(struct conn *c)
 {
-	c->tx_blocked = true;
+	tx_dry(c);
 	if (!c->tx_wanted) {
 		c->tx_wanted = true;
 		conn_send(c, WIRE_WANT_CREDIT, c->tx.e, c->tx.K, 0);
@@ -635,7 +643,7 @@ static ssize_t tx_step(struct conn *c, int fd, struct io *io)
 	case PTX_EPIPE:		/* the peer has closed, or we have: the kernel knows it */
 		return tx_kernel(c, fd, io);
 	default:
-		c->tx_blocked = true;
+		tx_dry(c);
 		return -EAGAIN;
 	}
 }
@@ -765,7 +773,7 @@ static void tx_round(struct tx_call *t, struct conn *c)
 		t->held = c;
 	}
 	if (t->busy && !t->blocking)
-		c->tx_blocked = true;
+		tx_dry(c);
 }
 
 /* Return: true, the call is over with t->n. */
@@ -917,7 +925,7 @@ static ssize_t tx_plain(struct conn *c, int fd, enum call_id call, const struct 
 	if (likely(lives && alone && n == (ssize_t)v->iov_len)) {
 		prefix_add(&c->tx_prefix, &conn_prefix_pool, v->iov_base, (size_t)n, c->tx.kc);
 		ptx_kernel_wrote(&c->tx, (uint64_t)n);
-		c->tx_given += (uint64_t)n;
+		st_rlx(&c->tx_given, c->tx_given + (uint64_t)n);
 		count(CNT_tcp_tx_bytes, (uint64_t)n);
 		count(CNT_tcp_tx_msgs, 1);
 		tx_counted(c);

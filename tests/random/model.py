@@ -26,7 +26,7 @@ What makes a sequence deterministic:
     both ways over unread bytes (doc/PROGRESS.md: no reset comes then).
 7.  Not asked for: names and states of a socket between its FIN and the ack of it,
     nor a further shutdown() then; the error of a reset that a parent and its child
-    could both be told; epoll_wait without a timeout once there was a reset, and edges in mode retreat or in a
+    could both be told; epoll_wait without a timeout once there was a reset, and edges in a
     set that a parent shares with its child (all in doc/PROGRESS.md: told by the next call, told once more);
     what a set says of a connection that is closed here and open in a child; a write behind
     an own FIN to an end that was closed (a machine out of room for TIME_WAIT answers the FIN by a reset);
@@ -471,7 +471,7 @@ class Model:
         s = self.set(owner, place)
         if not s or which not in self.tables[owner] or (owner in PARENT and self.shared(owner, s)):
             return False
-        if self.mode == "retreat" or self.shared(owner, s) or s.watched:
+        if self.shared(owner, s) or s.watched:
             events &= ~EPOLLET
         inner = self.set(owner, which)
         if inner and op == EPOLL_CTL_ADD:
