@@ -50,6 +50,12 @@ static int result(int n)
 
 /* ---------------------------------------------------------------- ctl -- */
 
+/* Of one with EPOLLEXCLUSIVE only the kernel knows, which lets nobody change it (EINVAL, else ENOENT). */
+static bool exclusive_there(const struct eset *s, int fd, struct epoll_event *ev)
+{
+	return !ld_rlx(&s->theirs) && sys_epoll_ctl(s->fd, EPOLL_CTL_MOD, fd, ev) == -EINVAL;
+}
+
 static int ctl_add(struct eset *s, int ep, struct conn *c, int fd, struct epoll_event *ev)
 {
 	struct eent *e = eset_find(s, c, fd);
@@ -62,6 +68,8 @@ static int ctl_add(struct eset *s, int ep, struct conn *c, int fd, struct epoll_
 	e->events = ev->events;
 	eset_data(e, ev->data.u64);
 	int err = eset_sync(e, true);
+	if (!err && !e->in_kernel && ld_rlx(&c->rx.state) == PRX_ENDED && exclusive_there(s, fd, ev))
+		err = -EEXIST;
 	if (err)
 		eset_remove(e);
 	else if (c->ever_bound)

@@ -733,6 +733,10 @@ static void exclusive_again(struct role *r)
 		TRY(r, -EINVAL, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLEXCLUSIVE | EPOLLONESHOT, 1));
 		TRY(r, -EINVAL, set_ctl(ep, EPOLL_CTL_MOD, r->c, EPOLLEXCLUSIVE, 1));
 		TRY(r, 0, set_ctl(ep, EPOLL_CTL_DEL, r->c, 0, 1));
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLIN | EPOLLEXCLUSIVE, 1));
+		TRY(r, -EEXIST, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLIN, 1));
+		TRY(r, -EINVAL, set_ctl(ep, EPOLL_CTL_MOD, r->c, EPOLLIN, 1));
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_DEL, r->c, 0, 1));
 		close(ep);
 		TRY(r, 0, close(r->c));
 	}
