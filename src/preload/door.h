@@ -114,7 +114,7 @@ static inline bool door_known(int fd)
 static inline bool door_tracked(int fd)
 {
 	door_stray_check();
-	return fdtab_tracked(fd) && !door_vfork_child();
+	return fdtab_look_tracked(fd) && !door_vfork_child();
 }
 
 /* a copy of real.syscall that assembly can name; NULL until then */

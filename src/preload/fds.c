@@ -139,6 +139,11 @@ static int close_around(unsigned first, unsigned last, int flags)
 	return 0;
 }
 
+static int close_pieces(unsigned first, unsigned last)
+{
+	return close_around(first, last, 0) < 0 ? -errno : 0;
+}
+
 int door_close_range(unsigned first, unsigned last, int flags)
 {
 	const int known = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
@@ -147,9 +152,9 @@ int door_close_range(unsigned first, unsigned last, int flags)
 		return (int)DOOR_RAW(SYS_close_range, (first, last, flags));
 	if (!door_hides() || first > last || (flags & ~known))
 		return real.close_range(first, last, flags);
-	if (door_on())
-		DOOR_ASIDE(sock_close_range(first, last, flags));
 	privfd_quiet();
+	if (!flags && door_on())
+		return DOOR_RET(sock_close_range(first, last, close_pieces));
 	if (flags & CLOSE_RANGE_CLOEXEC)	/* ours are so already */
 		return real.close_range(first, last, flags);
 	return close_around(first, last, flags);
@@ -189,24 +194,6 @@ int door_dup(int fd)
 }
 
 /*
- * The connection at `to` must hear of its end before the kernel closes it, and
- * must not when the call is going to fail.  Return: false, it will.
- */
-static bool dup_begin(int fd, int to)
-{
-	if (door_known(to)) {
-		int ret = sys_fcntl(fd, F_GETFD, 0);
-
-		if (ret < 0) {
-			errno = -ret;
-			return false;
-		}
-	}
-	DOOR_ASIDE(sock_dup_prepare(to));
-	return true;
-}
-
-/*
  * A number that is not open could be ours for a moment: then no window may open
  * until the call is over, which closes nothing and so does not wait.
  */
@@ -223,20 +210,32 @@ static bool dup_hold(int to)
 	return false;
 }
 
-/* stdio's own three write and read past us */
-static int dup_end(int fd, int to, int ret, bool held)
+/* flags: of dup3(); less than 0: dup2().  Return: to, or -errno. */
+static int dup_only(int fd, int to, int flags)
 {
-	if (held)
-		DOOR_ASIDE({
-			privfd_release();
-			section.depth--;	/* dup_hold()'s */
-		});
+	bool held = dup_hold(to);
+	int ret = flags < 0 ? real.dup2(fd, to) : real.dup3(fd, to, flags);
+
 	if (ret < 0)
-		return ret;
-	DOOR_ASIDE(sock_duped(fd, to));
-	if (to <= 2)
-		door_foreign(to);
+		ret = -errno;
+	if (held) {
+		privfd_release();
+		section_leave();
+	}
 	return ret;
+}
+
+static int dup_onto(int fd, int to, int flags)
+{
+	if (looks_closed(fd) || looks_closed(to))
+		return -1;
+	int ret = door_known(fd) || door_known(to) ? DOOR_RET(sock_dup(fd, to, flags, dup_only))
+						   : dup_only(fd, to, flags);
+	if (ret < -1)
+		errno = -ret;
+	if (ret >= 0 && to <= 2)	/* stdio's own three write and read past us */
+		door_foreign(to);
+	return ret < 0 ? -1 : ret;
 }
 
 int door_dup2(int fd, int to)
@@ -246,11 +245,7 @@ int door_dup2(int fd, int to)
 	door_vfork_gives(fd);
 	if (!door_on() || fd == to)
 		return looks_closed(fd) ? -1 : real.dup2(fd, to);
-	if (looks_closed(fd) || looks_closed(to) || !dup_begin(fd, to))
-		return -1;
-	bool held = dup_hold(to);
-	int ret = real.dup2(fd, to);
-	return dup_end(fd, to, ret, held);
+	return dup_onto(fd, to, -1);
 }
 DOOR_ALIAS(__dup2, dup2)
 
@@ -261,11 +256,7 @@ int door_dup3(int fd, int to, int flags)
 	door_vfork_gives(fd);
 	if (!door_on() || fd == to || (flags & ~O_CLOEXEC))
 		return real.dup3(fd, to, flags);
-	if (looks_closed(fd) || looks_closed(to) || !dup_begin(fd, to))
-		return -1;
-	bool held = dup_hold(to);
-	int ret = real.dup3(fd, to, flags);
-	return dup_end(fd, to, ret, held);
+	return dup_onto(fd, to, flags);
 }
 
 typedef int (*fcntl_fn)(int fd, int cmd, ...);

@@ -38,7 +38,8 @@
 
 void ready_epoll_created(int ep)
 {
-	eset_number_gone(ep);
+	if (eset_number_gone(ep))
+		fdtab_done(ep);
 	eset_new(ep);
 	st_rlx(&ready_in_use, 1);
 }
@@ -179,6 +180,8 @@ static bool used_by_others(struct eset *s)
 
 int ready_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
+	fdtab_look(ep);
+	fdtab_look(fd);
 	struct eset *s = fdtab_eset(ep);
 
 	kin_first(fd, CONN_RX);
@@ -761,6 +764,7 @@ static int plain_call(enum call_id call, int ep, struct epoll_event *ev, int max
 int ready_epoll_wait(enum call_id call, int ep, struct epoll_event *ev, int max,
 		     const struct timespec *timeout, const sigset_t *mask)
 {
+	fdtab_look(ep);
 	struct eset *s = fdtab_eset(ep);
 
 	if (!s || max <= 0 || (uintptr_t)ev < LOWEST_POINTER || !timeout_sane(timeout))

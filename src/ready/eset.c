@@ -415,12 +415,12 @@ static void set_over(struct eset *s)
 	list_push(&free_sets, &s->entries);
 }
 
-void eset_number_gone(int fd)
+bool eset_number_gone(int fd)
 {
 	lock_take(&ready_lock);
 	struct eset *s = fdtab_eset(fd);
 	if (s) {
-		fdtab_set(fd, NULL, FDTAB_EPOLL);
+		fdtab_leave(fd);
 		int mine = --s->nfds == 0 && s->asleep ? privfd_dup_surely(fd) : -1;
 
 		if (mine >= 0) {
@@ -437,6 +437,7 @@ void eset_number_gone(int fd)
 		}
 	}
 	lock_drop(&ready_lock);
+	return s != NULL;
 }
 
 bool eset_stays(struct eset *s, int ep)

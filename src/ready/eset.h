@@ -80,7 +80,7 @@ extern struct lock ready_lock;
 extern uint64_t eset_kick_mark;		/* its address is the momentary entry's data */
 
 struct eset *eset_new(int fd);
-void eset_number_gone(int fd);
+bool eset_number_gone(int fd);
 void eset_duped(int oldfd, int newfd);
 
 /* ready_lock held */

@@ -83,6 +83,7 @@ static void unnote(struct noted *t)
 /* Is fd a conn that is or was bound?  A set of epoll is from now on the kernel's. */
 static bool bound(int fd)
 {
+	fdtab_look(fd);
 	struct conn *c = fdtab_conn(fd);
 
 	kin_first(fd, CONN_RX);	/* lost: the kernel says so */
@@ -429,7 +430,8 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 		for (nfds_t i = 0; i < n; i++)
 			if (fds[i].fd >= 0)
 				note(&t, fds[i].fd);
-		fence_full();	/* pairs with none_plain(): noted, then look at ever_bound */
+		/* pairs with none_plain() and number_gone(): noted, then look at ever_bound, and the entry */
+		fence_full();
 		int r = any_bound(fds, n) ? -EINPROGRESS : plain_poll(call, fds, n, timeout, mask);
 		unnote(&t);
 		if (r != -EINPROGRESS)

@@ -619,7 +619,7 @@ static void establish(struct conn *c, bool active)
 static int other_number(struct conn *c, int not_this)
 {
 	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1))
-		if (fd != not_this && fdtab_conn(fd) == c)
+		if (fd != not_this && fdtab_has(fd, c))
 			return fd;
 	return -1;
 }
@@ -824,12 +824,15 @@ static bool last_number(struct conn *c, int fd)
 	return dup;
 }
 
-/* One number of c goes; both locks held and dropped here.  Return: what close() is to wait for. */
-static struct lingering number_gone(struct conn *c, int fd)
+/* One number of c goes; both locks held and dropped here. */
+static struct number_end number_gone(struct conn *c, int fd)
 {
+	struct number_end e = { .going = true, .kept = -1 };
 	bool dup = false;
 
-	fdtab_set(fd, NULL, FDTAB_CONN);
+	fdtab_leave(fd);
+	fence_full();		/* pairs with ready_poll(): noted, then the entry */
+	e.inside = c->tx_inside || c->rx_inside || ld_rlx(&c->rx_plain_polls);
 	if (--c->nfds == 0) {
 		dup = last_number(c, fd);
 	} else if (c->fd == fd) {
@@ -837,17 +840,22 @@ static struct lingering number_gone(struct conn *c, int fd)
 		st_rlx(&c->fd, other_number(c, fd));
 		conn_todo(c, JOB_WATCH);
 	}
-	bool last = c->nfds == 0, deferred = dup && c->deferred;
+	bool last = c->nfds == 0;
 	if (!last || dup)
 		show_both(c);
-	struct lingering l = { c, ld_rlx(&c->gen), dup && !deferred ? ld_rlx(&c->linger_ns) : 0 };
-	c->lingers = l.ns != 0;
+	if (dup && c->deferred)
+		e.deferred = c;
+	uint64_t ns = last ? ld_rlx(&c->linger_ns) : 0;
+	e.linger = (struct lingering){ c, ld_rlx(&c->gen), dup && !e.deferred ? ns : 0 };
+	c->lingers = e.linger.ns != 0;
+	if (last && !dup && ns) {
+		e.kept = privfd_dup(fd);
+		e.waits = e.kept < 0;
+	}
 	conn_unlock_both(c);
-	if (deferred)
-		conn_sleeper_out(c);
-	else if (last && !dup)
+	if (last && !dup)
 		conn_put(c);
-	return l;
+	return e;
 }
 
 /*
@@ -871,17 +879,15 @@ static struct conn *leave_in_sets(struct conn *c, int fd)
 	return c;
 }
 
-static struct lingering purge(int fd)
+struct number_end number_take(int fd)
 {
-	const struct lingering nothing = { 0 };
+	const struct number_end nothing = { .kept = -1 };
 
-	if (!fdtab_raw(fd))
+	if (!fdtab_look(fd))
 		return nothing;
 	struct conn *c = conn_lock_rx(fd);
-	if (!c) {
-		conn_watcher->set_gone(fd);
-		return nothing;
-	}
+	if (!c)
+		return (struct number_end){ .kept = -1, .going = conn_watcher->set_gone(fd) };
 	if (ld_rlx(&c->ever_ring) && c->nfds == 1) {	/* records are no unread bytes */
 		lock_drop(&c->rxl);
 		engine_poll_all();
@@ -895,54 +901,4 @@ static struct lingering purge(int fd)
 	if ((c->nfds > 1 || kin_shared(c)) && !list_empty(&c->eents))
 		c = leave_in_sets(c, fd);
 	return c ? number_gone(c, fd) : nothing;
-}
-
-void sock_purge(int fd)
-{
-	struct lingering l = purge(fd);
-
-	end_linger(&l);
-}
-
-int sock_close(int fd)
-{
-	struct lingering l = purge(fd);
-	int r = result(section_away(real.close(fd)));
-
-	end_linger(&l);		/* as in the kernel: the number is free meanwhile */
-	return r;
-}
-
-void sock_dup_prepare(int newfd)
-{
-	sock_purge(newfd);
-}
-
-void sock_duped(int oldfd, int newfd)
-{
-	if (oldfd == newfd)
-		return;
-	sock_purge(newfd);
-	if (!fdtab_raw(oldfd))
-		return;
-	struct conn *c = conn_lock_both(oldfd);
-	if (!c) {
-		conn_watcher->set_duped(oldfd, newfd);
-		return;
-	}
-	if (fdtab_set(newfd, c, FDTAB_CONN) == 0)
-		c->nfds++;
-	else
-		bind_give_up(c, REASON_NO_MEMORY);
-	conn_unlock_both(c);
-}
-
-void sock_close_range(unsigned first, unsigned last, int flags)
-{
-	int end = (int)MIN(last, (unsigned)FDTAB_MAX - 1);
-
-	if (first > (unsigned)end || flags)
-		return;
-	for (int fd = fdtab_next((int)first, end); fd >= 0; fd = fdtab_next(fd + 1, end))
-		sock_purge(fd);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/reasons.h"
+#include "sock/bind.h"
 
 /* Set by the readiness room before process_start(). */
 struct process_hooks {
@@ -27,5 +28,18 @@ void conn_fork_child(void);
  * peer that does not give its direction back leaves the call to the kernel.
  */
 void kernel_only(int fd, bool tx, bool rx, enum reason why);
+
+/* A number has been taken from its object; what follows when the kernel has done the same. */
+struct number_end {
+	bool going;			/* it is marked: fdtab_done() */
+	bool waits;			/* the kernel's close may */
+	bool inside;			/* calls may be on their way to the kernel with it */
+	int kept;			/* a dup that is closed then, and waits in its place; or -1 */
+	struct conn *deferred;		/* a sleeper of it that goes then */
+	struct lingering linger;	/* what close() waits for then */
+};
+
+/* fd is about to be closed, or to be something else.  Context: a section, no lock held. */
+struct number_end number_take(int fd);
 
 #endif

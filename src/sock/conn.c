@@ -152,10 +152,13 @@ struct conn *conn_lock_tx(int fd)
 	for (;;) {
 		struct conn *c = fdtab_conn(fd);
 
-		if (!c)
+		if (unlikely(!c)) {
+			if (fdtab_look_tracked(fd))
+				continue;	/* it was going */
 			return NULL;
+		}
 		lock_take(&c->txl);
-		if (likely(fdtab_conn(fd) == c))
+		if (likely(fdtab_has(fd, c)))
 			return c;
 		lock_drop(&c->txl);
 	}
@@ -166,10 +169,13 @@ struct conn *conn_lock_rx(int fd)
 	for (;;) {
 		struct conn *c = fdtab_conn(fd);
 
-		if (!c)
+		if (unlikely(!c)) {
+			if (fdtab_look_tracked(fd))
+				continue;	/* it was going */
 			return NULL;
+		}
 		lock_take(&c->rxl);
-		if (likely(fdtab_conn(fd) == c))
+		if (likely(fdtab_has(fd, c)))
 			return c;
 		lock_drop(&c->rxl);
 	}
@@ -399,6 +405,7 @@ void conn_fork_child(void)
 	lock_reset(&prefix_lock);
 	lock_reset(&conns_lock);
 	lock_reset(&walk_lock);
+	fdtab_fork_child();
 	list_for_each(n, &free_conns)
 		conn_left(list_entry(n, struct conn, all));
 	list_for_each(n, &all_conns) {

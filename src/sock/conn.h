@@ -376,8 +376,9 @@ struct conn_watcher {
 	void (*tracked)(void);
 	/* Its own descriptor, if any, is closed: sleepers cannot be told any more.  How many. */
 	int (*shut)(void);
-	/* A number that may be an epoll set's was closed, or duplicated. No lock held. */
-	void (*set_gone)(int fd);
+	/* A number that may be an epoll set's goes (true: it is one, and marked), or was
+	 * duplicated.  No lock held. */
+	bool (*set_gone)(int fd);
 	void (*set_duped)(int oldfd, int newfd);
 };
 extern const struct conn_watcher *conn_watcher;

@@ -52,6 +52,7 @@ libcore_la_SOURCES += \
 	src/sock/meeting.h \
 	src/sock/msgs.c \
 	src/sock/msgs.h \
+	src/sock/number.c \
 	src/sock/owed.h \
 	src/sock/owner.c \
 	src/sock/owner.h \

@@ -91,7 +91,7 @@ static void gone(void *arg)
 /* One of several pieces.  txl held, and dropped here.  Return: bytes or -errno. */
 static ssize_t by_kernel_held(struct sending *s, struct conn *c, size_t n)
 {
-	int out = fdtab_conn(s->out) == c ? s->out : c->fd;
+	int out = fdtab_has(s->out, c) ? s->out : c->fd;
 	ssize_t r;
 
 	section.away_arg = s;

@@ -47,13 +47,14 @@ void sock_foreign(int fd, enum reason why);
 /*
  * life: always called while the library is on.  sock_created() hears of every
  * socket, and removes an entry left behind where it is not for us; duped()
- * comes after the kernel's dup, prepare() before it and only if it will not
- * fail; close_range() before the kernel's, which then runs over all of it.
+ * comes after the kernel's dup.  Where a number that others may know is made to
+ * be something else, sock_dup() and sock_close_range() have that done by dup() or
+ * close(), which give -errno and do not run a handler.
  */
 void sock_created(int fd, int domain, int type, int protocol);
 void sock_purge(int fd);
-void sock_dup_prepare(int newfd);
-void sock_duped(int oldfd, int newfd);
-void sock_close_range(unsigned first, unsigned last, int flags);
+void sock_duped(int fd, int to);
+int sock_dup(int fd, int to, int flags, int (*dup)(int fd, int to, int flags));
+int sock_close_range(unsigned first, unsigned last, int (*close)(unsigned first, unsigned last));
 
 #endif

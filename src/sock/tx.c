@@ -732,7 +732,7 @@ static __attribute__((noinline)) ssize_t tx_step_big(struct tx_call *t, struct c
 	fence_signal();
 	section.away = tx_big_gone;
 	pthread_cleanup_push(section_cancelled, NULL);
-	n = tx_step(c, fdtab_conn(t->fd) == c ? t->fd : c->fd, t->io);
+	n = tx_step(c, fdtab_has(t->fd, c) ? t->fd : c->fd, t->io);
 	pthread_cleanup_pop(0);
 	fence_signal();
 	section.away = NULL;

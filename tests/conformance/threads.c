@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -714,6 +715,234 @@ static void close_under_calls(struct role *r)
 	conn_close(r);
 }
 
+/* ---- a number is taken away, or given, under calls that start on it ---- */
+
+enum { COMINGS = 1000, HANDS = 100, COMER = 120, NUMBERED = 8 };
+
+/* A thread uses its number as long as that is a connection's, and again when it is told to. */
+struct comer {
+	int fd, of;		/* the number, and the connection's other one */
+	int null;
+	sem_t there, used, away;
+	int over;
+	uint64_t n;		/* bytes so far */
+	long wrong;
+	int err;
+};
+
+static bool is_away(int err)
+{
+	return err == EBADF || err == ENOTSOCK;
+}
+
+static uint8_t comer_byte(uint64_t at)
+{
+	return (uint8_t)(at ^ at >> 8);
+}
+
+static ssize_t comer_send(struct comer *j)
+{
+	uint8_t b[NUMBERED];
+
+	for (unsigned i = 0; i < NUMBERED; i++)
+		b[i] = comer_byte(j->n + i);
+	ssize_t k = send(j->fd, b, NUMBERED, MSG_NOSIGNAL);
+	j->n += k > 0 ? (uint64_t)k : 0;
+	return k;
+}
+
+static ssize_t comer_read(struct comer *j)
+{
+	uint8_t b[4096];
+	ssize_t k = recv(j->fd, b, sizeof(b), MSG_DONTWAIT);
+
+	for (ssize_t i = 0; i < k; i++)
+		j->wrong += b[i] != comer_byte(j->n++);
+	if (k < 0 && errno == EAGAIN) {
+		sched_yield();
+		return 1;
+	}
+	return k;
+}
+
+static void comer_run(struct comer *j, ssize_t (*step)(struct comer *j))
+{
+	ssize_t k = 1;
+
+	while (k > 0) {
+		sem_wait(&j->there);
+		if (__atomic_load_n(&j->over, __ATOMIC_ACQUIRE))
+			return;
+		k = step(j);
+		sem_post(&j->used);
+		while (k > 0)
+			k = step(j);
+		if (k < 0 && is_away(errno))
+			k = 1;
+		j->err = k < 0 ? errno : 0;
+		if (k <= 0)
+			__atomic_store_n(&j->over, 1, __ATOMIC_RELEASE);
+		sem_post(&j->away);
+	}
+}
+
+static void *comer_sends(void *arg)
+{
+	comer_run(arg, comer_send);
+	return NULL;
+}
+
+static void *comer_reads(void *arg)
+{
+	comer_run(arg, comer_read);
+	return NULL;
+}
+
+/* It comes, is used, and goes while it is. */
+static void come_and_go(struct role *r, struct comer *j, int i)
+{
+	MUST(r, dup2(j->of, j->fd));
+	sem_post(&j->there);
+	sem_wait(&j->used);
+	if (i % 2) {
+		MUST(r, close(j->fd));
+		sem_wait(&j->away);
+	} else {
+		MUST(r, dup2(j->null, j->fd));
+		sem_wait(&j->away);
+		MUST(r, close(j->fd));
+	}
+}
+
+static void comer_end(struct comer *j, pthread_t th)
+{
+	__atomic_store_n(&j->over, 1, __ATOMIC_RELEASE);
+	sem_post(&j->there);
+	pthread_join(th, NULL);
+	close(j->null);
+}
+
+static void comer_start(struct role *r, struct comer *j, pthread_t *th, void *(*run)(void *))
+{
+	j->null = (int)MUST(r, open("/dev/null", O_RDWR | O_CLOEXEC));
+	j->fd = COMER;
+	sem_init(&j->there, 0, 0);
+	sem_init(&j->used, 0, 0);
+	sem_init(&j->away, 0, 0);
+	thread_start(r, th, run, j);
+}
+
+/* A call is for the connection, or for what its number is then; the stream stays whole. */
+static void number_goes(struct role *r)
+{
+	struct comer out = { 0 }, in = { 0 };
+	pthread_t writer, reader;
+
+	conn_open(r);
+	SERVER(r) {
+		in.of = r->s;
+		comer_start(r, &in, &reader, comer_reads);
+	}
+	CLIENT(r) {
+		out.of = r->c;
+		comer_start(r, &out, &writer, comer_sends);
+		for (int i = 0; i < COMINGS && !out.over; i++)
+			come_and_go(r, &out, i);
+		comer_end(&out, writer);
+		TRY(r, 0, out.err);
+		MUST(r, shutdown(r->c, SHUT_WR));
+		tell(r, (long)out.n);
+	}
+	SERVER(r) {
+		for (int i = 0; !__atomic_load_n(&in.over, __ATOMIC_ACQUIRE); i++)
+			come_and_go(r, &in, i);
+		comer_end(&in, reader);
+		TRY(r, 0, in.err);
+		TRY(r, 0, in.wrong);
+		CHECK(r, hear(r) == (long)in.n);
+	}
+	conn_close(r);
+}
+
+struct words {
+	int fd;
+	int over, err;
+	uint64_t n;
+};
+
+static void *words_send(void *arg)
+{
+	struct words *j = arg;
+
+	while (!__atomic_load_n(&j->over, __ATOMIC_ACQUIRE)) {
+		uint64_t w = j->n;
+
+		if (send(j->fd, &w, sizeof(w), 0) != sizeof(w)) {
+			j->err = errno;
+			break;
+		}
+		__atomic_store_n(&j->n, w + 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* All that comes on fd: each is more than the last.  Return: how many. */
+static long words_rise(struct role *r, int fd)
+{
+	uint64_t w, last = 0;
+	long count = 0, wrong = 0;
+	ssize_t k;
+
+	while ((k = recv(fd, &w, sizeof(w), MSG_WAITALL)) == sizeof(w)) {
+		wrong += count++ && w <= last;
+		last = w;
+	}
+	TRY(r, 0, k);
+	TRY(r, 0, wrong);
+	return count;
+}
+
+/* A number is now one connection's, now another's; who writes to it always writes to one. */
+static void number_changes_hands(struct role *r)
+{
+	struct words j = { .fd = COMER };
+	int s2 = -1, c2 = -1;
+	pthread_t th;
+
+	conn_open(r);
+	conn_more(r, &s2, &c2);
+	CLIENT(r) {
+		MUST(r, dup2(r->c, j.fd));
+		thread_start(r, &th, words_send, &j);
+		for (int i = 0; i < HANDS; i++) {
+			uint64_t n = __atomic_load_n(&j.n, __ATOMIC_RELAXED);
+
+			MUST(r, dup2(i % 2 ? r->c : c2, j.fd));
+			for (int k = 0; k < 1000 && __atomic_load_n(&j.n, __ATOMIC_RELAXED) == n; k++)
+				sched_yield();
+		}
+		__atomic_store_n(&j.over, 1, __ATOMIC_RELEASE);
+		pthread_join(th, NULL);
+		TRY(r, 0, j.err);
+		MUST(r, close(j.fd));
+		MUST(r, shutdown(r->c, SHUT_WR));
+		MUST(r, close(c2));
+		tell(r, (long)j.n);
+	}
+	SERVER(r) {
+		struct job second = { .fd = s2 };
+		pthread_t reader;
+
+		thread_start(r, &reader, words_read, &second);
+		long first = words_rise(r, r->s);
+		pthread_join(reader, NULL);
+		TRY(r, 0, second.wrong);
+		CHECK(r, hear(r) == first + (long)second.count);
+		MUST(r, close(s2));
+	}
+	conn_close(r);
+}
+
 const struct conf_case threads_cases[] = {
 	{ "threads-two-writers", two_writers, TOGETHER },
 	{ "threads-many-writers", many_writers, TOGETHER },
@@ -731,5 +960,7 @@ const struct conf_case threads_cases[] = {
 	{ "threads-all-pollers-wake", all_pollers_wake, TOGETHER | WAIT_POLL },
 	{ "threads-eight-pairs", eight_pairs, TOGETHER },
 	{ "threads-dup-for-reader", dup_for_reader, TOGETHER },
+	{ "threads-number-goes", number_goes, TOGETHER | PROCESS },
+	{ "threads-number-changes-hands", number_changes_hands, TOGETHER | PROCESS },
 	{ NULL, NULL, 0 }
 };

@@ -12,6 +12,11 @@ static inline bool fdtab_tracked(int fd)
 	return (unsigned)fd < 1024 && double_tracked[fd];
 }
 
+static inline bool fdtab_look_tracked(int fd)
+{
+	return fdtab_tracked(fd);
+}
+
 static inline bool fdtab_raw(int fd)
 {
 	return fdtab_tracked(fd);
