@@ -103,6 +103,9 @@ void end_begin(struct conn *c);
 bool end_step(struct conn *c);	/* true: over, the descriptor is closed */
 extern uint32_t end_pending;
 
+/* There is no background thread any more.  Both locks held.  Return: to be closed without them, or -1. */
+int end_give_up(struct conn *c);
+
 /* Until all of them are over; bounded.  No lock held. */
 void end_wait(uint32_t most_s);
 void end_forget(void);		/* in a child: they are the parent's */

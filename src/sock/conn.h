@@ -220,6 +220,7 @@ struct conn {
 	bool linger0;			/* SO_LINGER {1,0} is set */
 	uint64_t linger_ns;		/* ... with a time; 0: none */
 	bool lingers;			/* close() waits for the FIN to be acked */
+	bool linger_last;		/* ... and makes the last close itself: c->fd is its to take */
 	bool end_begun;
 	bool end_reset;			/* what the program has not read came after its close: RST */
 
@@ -306,7 +307,12 @@ static inline void conn_sleeper_in(struct conn *c)
 	conn_get(c);
 	add_acqrel(&c->sleepers, 1);
 }
-/* No lock held: the call is over. */
+/*
+ * No lock held.  The call is over: where the program has closed c meanwhile, this waits
+ * as the last close does (SO_LINGER).
+ */
+void conn_sleeper_back(struct conn *c);
+/* The same where a handler, or the end of the thread, interrupts that: nothing waits. */
 void conn_sleeper_out(struct conn *c);
 
 /*

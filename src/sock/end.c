@@ -149,27 +149,40 @@ static bool earned_reset(const struct conn *c)
 	return prx_in_epoch(&c->rx) && c->rx_words && !c->rx.eof && ring_queued(c);
 }
 
-/* Both locks held. */
-static void close_dup(struct conn *c)
+/* Both locks held.  Return: what is to be closed without them, for that may block; -1: nothing. */
+static int take_dup(struct conn *c)
 {
+	int fd = c->fd;
+
 	if (c->watch.fd >= 0) {
 		bg_unwatch(&c->watch);
 		st_rlx(&c->watch.fd, -1);
 		conn_put(c);
 	}
-	if (privfd_is(c->fd))
-		privfd_close(c->fd);
-	const struct engine_dev *d;
-
-	engine_for_each(i, d)
-		privfd_reserve(d->channel->fd);
 	st_rlx(&c->fd, -1);
+	return privfd_is(fd) ? fd : -1;
 }
 
-/* The last sleeper has left a conn that the program closed meanwhile. */
-static void end_deferred(struct conn *c)
+/* No lock held. */
+static void close_dup(int fd)
 {
+	const struct engine_dev *d;
+
+	privfd_close(fd);
+	engine_for_each(i, d)
+		privfd_reserve(d->channel->fd);
+}
+
+/*
+ * The last sleeper has left a conn that the program closed meanwhile.  waits: its call
+ * is over, and lasts as long as the last close would.  Return: what is still to be
+ * waited for.
+ */
+static struct lingering end_deferred(struct conn *c, bool waits)
+{
+	struct lingering l = { c, ld_rlx(&c->gen), 0 };
 	bool put = false;
+	int fd = -1;
 
 	lock_take(&c->rxl);
 	if (c->rx_inside == 0)
@@ -179,23 +192,45 @@ static void end_deferred(struct conn *c)
 		st_rlx(&c->deferred, false);
 		st_rlx(&c->closing, true);
 		add_rlx(&end_pending, 1);
-		put = end_take_over(c, c->fd) != END_ORDERLY;
+		enum end_how how = end_take_over(c, c->fd);
+		put = how != END_ORDERLY;
+		if (put && how == END_PLAIN && !waits && ld_rlx(&c->linger_ns))
+			linger(c->fd, false);
 		if (put)
-			close_dup(c);
+			fd = take_dup(c);
+		else if (waits)
+			l.ns = ld_rlx(&c->linger_ns);
+		c->lingers = l.ns != 0;
 		conn_todo(c, JOB_CLOSE);
 	}
 	conn_unlock_both(c);
+	if (fd >= 0)
+		close_dup(fd);
 	if (put) {
 		sub_acqrel(&end_pending, 1);
 		conn_put(c);		/* the fd table's reference */
 	}
+	return l;
+}
+
+static void sleeper_out(struct conn *c, bool waits)
+{
+	struct lingering l = { .ns = 0 };
+
+	if (sub_acqrel(&c->sleepers, 1) == 0 && ld_rlx(&c->deferred))
+		l = end_deferred(c, waits);
+	conn_put(c);
+	end_linger(&l);
 }
 
 void conn_sleeper_out(struct conn *c)
 {
-	if (sub_acqrel(&c->sleepers, 1) == 0 && ld_rlx(&c->deferred))
-		end_deferred(c);
-	conn_put(c);
+	sleeper_out(c, false);
+}
+
+void conn_sleeper_back(struct conn *c)
+{
+	sleeper_out(c, true);
 }
 
 /*
@@ -257,8 +292,11 @@ static void end_leave(struct conn *c)
 		make_room(c);
 }
 
-/* Both locks held; txl is away for a moment.  Return: true when it is over. */
-static bool end_left(struct conn *c)
+/*
+ * Both locks held; txl is away for a moment.  Return: true when it is over; fd: to be closed then.
+ * Whether ours is the last, and lingers, only the kernel knows: who is in close() finds that out.
+ */
+static bool end_left(struct conn *c, int *fd)
 {
 	lock_drop(&c->txl);
 	if (c->rx_inside == 0)
@@ -270,11 +308,14 @@ static bool end_left(struct conn *c)
 
 	if (!back && late)
 		conn_abort(c->fd);
-	if (back || late) {
-		log_debug("fd %d left to children%s", c->fd, back ? "" : ", late");
-		close_dup(c);
-	}
-	return back || late;
+	c->linger_last = back && !late && c->lingers;
+	if (c->linger_last || !(back || late))
+		return false;
+	log_debug("fd %d left to children%s", c->fd, back ? "" : ", late");
+	if (ld_rlx(&c->linger_ns))
+		linger(c->fd, false);	/* nobody waits: nor does the background thread */
+	*fd = take_dup(c);
+	return true;
 }
 
 /* An urgent byte is in no count of ours, and the next read goes past it: RST, as for any. */
@@ -288,7 +329,7 @@ static void look_for_urgent(struct conn *c)
 }
 
 /* The same where nobody else holds it. */
-static bool end_over(struct conn *c)
+static bool end_over(struct conn *c, int *fd)
 {
 	lock_drop(&c->txl);
 	look_for_urgent(c);
@@ -311,8 +352,14 @@ static bool end_over(struct conn *c)
 	prx_on_kfin(&c->rx);	/* at exit other threads may still come: no ring */
 	prx_verdict(&c->rx, NULL, false);
 	log_debug("fd %d over%s", c->fd, reset ? ", reset" : late ? ", late" : "");
-	close_dup(c);
+	*fd = take_dup(c);
 	return true;
+}
+
+static void end_counted(void)
+{
+	sub_acqrel(&end_pending, 1);
+	wait_wake_ready();
 }
 
 void end_begin(struct conn *c)
@@ -336,21 +383,36 @@ void end_begin(struct conn *c)
 	}
 }
 
+
+int end_give_up(struct conn *c)
+{
+	int fd = c->fd;
+
+	if (!c->closing || !privfd_is(fd))
+		return -1;
+	if (ld_rlx(&c->linger_ns))
+		linger(fd, false);
+	st_rlx(&c->fd, -1);
+	return fd;
+}
+
 bool end_step(struct conn *c)
 {
+	int fd = -1;
+
 	conn_take_both(c);
 	if (!c->closing || !c->end_begun || c->fd < 0) {
 		conn_unlock_both(c);
 		return c->fd < 0;
 	}
-	bool over = c->end_kin ? end_left(c) : end_over(c);
+	bool over = c->end_kin ? end_left(c, &fd) : end_over(c, &fd);
 	c->close_wait_ns = MIN(2 * c->close_wait_ns, 100 * NS_PER_MS);
 	conn_unlock_both(c);
 	if (over) {
+		close_dup(fd);
 		bind_release_try(c);
+		end_counted();
 		conn_put(c);		/* the fd table's reference */
-		sub_acqrel(&end_pending, 1);
-		wait_wake_ready();
 	}
 	return over;
 }
@@ -369,14 +431,19 @@ static bool linger_over(struct wait *w)
 	return ld_rlx(&l->c->gen) != l->gen;
 }
 
-/* As sk_stream_wait_close(): the FIN is out and acked, or there is nothing left to wait for. */
-static bool lingered(const struct lingering *l)
+/*
+ * As sk_stream_wait_close(): the FIN is out and acked, or there is nothing left to wait for.
+ * fd: the caller's to close, and the kernel waits then if that is the last.
+ */
+static bool lingered(const struct lingering *l, int *fd)
 {
 	struct conn *c = l->c;
 	bool over = true;
 
 	conn_take_both(c);
-	if (ld_rlx(&c->gen) == l->gen && c->fd >= 0) {
+	if (ld_rlx(&c->gen) == l->gen && c->fd >= 0 && c->linger_last) {
+		*fd = take_dup(c);
+	} else if (ld_rlx(&c->gen) == l->gen && c->fd >= 0) {
 		int state = c->tx_fin_out ? conn_kernel_state(c) : TCP_FIN_WAIT1;
 
 		over = state != TCP_FIN_WAIT1 && state != TCP_CLOSING && state != TCP_LAST_ACK;
@@ -402,12 +469,13 @@ static void linger_end(const struct lingering *l)
 void end_linger(const struct lingering *l)
 {
 	uint64_t nap = LINGER_MIN_NS, now;
+	int fd = -1;
 
 	if (!l->ns)
 		return;
 	uint64_t end = clock_ns() + l->ns;
 	bg_kick();
-	while (!lingered(l) && (now = clock_ns()) < end) {
+	while (!lingered(l, &fd) && (now = clock_ns()) < end) {
 		uint64_t until = MIN(end, now + nap);
 		struct linger_wait lw = {
 			.w = { .ready = linger_over, .no_cancel = true, .deadline_ns = until },
@@ -419,6 +487,12 @@ void end_linger(const struct lingering *l)
 		nap = MIN(2 * nap, LINGER_MAX_NS);
 	}
 	linger_end(l);
+	if (fd >= 0) {
+		close_dup(fd);
+		end_counted();
+		conn_todo(l->c, JOB_CLOSE);	/* its place on the link */
+		conn_put(l->c);			/* the fd table's reference */
+	}
 }
 
 static bool ended(struct wait *w)

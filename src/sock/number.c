@@ -28,7 +28,7 @@ static void number_over(int fd, const struct number_end *e)
 	if (e->going)
 		fdtab_done(fd);
 	if (e->deferred)
-		conn_sleeper_out(e->deferred);
+		conn_sleeper_back(e->deferred);
 	privfd_close(e->kept);
 	end_linger(&e->linger);
 }

@@ -950,7 +950,7 @@ ssize_t rx_run(int fd, struct io *io)
 	}
 	ssize_t n = rx_loop(&t);
 	if (t.held)
-		conn_sleeper_out(t.held);
+		conn_sleeper_back(t.held);
 	hurry(fd, false);
 	return n;
 }

@@ -181,21 +181,13 @@ static void links_leave(void)
 	wait_links(links_gone, GONE_MS);
 }
 
-/* The thread that would have ended it is no more. */
-static void close_rest(struct conn *c)
-{
-	if (!c->closing || c->fd < 0 || !privfd_is(c->fd))
-		return;
-	privfd_close(c->fd);
-	st_rlx(&c->fd, -1);
-}
 
 static void settle(struct conn *c, void *arg)
 {
 	conn_take_both(c);
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, *(enum reason *)arg);
-	close_rest(c);
+	int rest = end_give_up(c);
 	if (c->watch.fd >= 0) {
 		bg_unwatch(&c->watch);
 		st_rlx(&c->watch.fd, -1);
@@ -210,6 +202,7 @@ static void settle(struct conn *c, void *arg)
 		conn_watcher->unbound(c);
 	}
 	conn_unlock_both(c);
+	privfd_close(rest);
 }
 
 void process_sandbox(enum reason why)

@@ -245,6 +245,7 @@ ssize_t sock_sendfile(int out, int in, off_t *off, size_t n)
 
 	hurry(out, true);
 	ssize_t r = pieces(&s, n);
-	gone(&s);
+	if (s.held)
+		conn_sleeper_back(s.held);
 	return r;
 }

@@ -525,20 +525,20 @@ static void tx_own_no_more(struct conn *c, const struct io *io)
 		wait_wake_ready();
 }
 
-/* The call is over, or may be. */
-static void tx_leave(struct tx_call *t)
+/* The call is over, or may be: out is conn_sleeper_back() or conn_sleeper_out(). */
+static void tx_leave(struct tx_call *t, void (*out)(struct conn *c))
 {
 	struct conn *c = t->held;
 
 	t->held = NULL;
 	if (unlikely(ld_rlx(&c->tx_owner) == t->io))
 		tx_own_no_more(c, t->io);
-	conn_sleeper_out(c);
+	out(c);
 }
 
 static void tx_wait_gone(struct wait *w)
 {
-	tx_leave(container_of(w, struct tx_wait, w)->call);
+	tx_leave(container_of(w, struct tx_wait, w)->call, conn_sleeper_out);
 }
 
 static bool tx_wait_ready(struct wait *w)
@@ -713,7 +713,7 @@ static void tx_big_gone(void *arg)
 	struct tx_call *t = arg;
 
 	if (t->held)
-		tx_leave(t);
+		tx_leave(t, conn_sleeper_out);
 }
 
 /*
@@ -885,7 +885,7 @@ ssize_t tx_run(int fd, struct io *io)
 	hurry(fd, true);
 	ssize_t n = tx_loop(&t);
 	if (t.held)
-		tx_leave(&t);
+		tx_leave(&t, conn_sleeper_back);
 	return n;
 }
 

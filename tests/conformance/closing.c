@@ -288,6 +288,58 @@ static void linger_dup2(struct role *r)
 	linger_waits(r, true, true);
 }
 
+struct sleeper {
+	int fd;
+	ssize_t n;
+	long long back;
+};
+
+static void *read_one(void *arg)
+{
+	struct sleeper *s = arg;
+	char c;
+
+	s->n = recv(s->fd, &c, 1, 0);
+	s->back = now_ms();
+	return NULL;
+}
+
+/* Who sleeps in a call when its number is closed has the last of it, and waits in close()'s place. */
+static void linger_by_sleeper(struct role *r)
+{
+	long long at = 0;
+
+	conn_open(r);
+	SERVER(r) {
+		struct sleeper s = { .fd = r->s };
+		long n = fill_up(r, r->s);
+		pthread_t th;
+
+		fcntl(r->s, F_SETFL, 0);
+		linger_set(r, r->s, 60);
+		if (pthread_create(&th, NULL, read_one, &s))
+			give_up(r, "pthread_create");
+		poll(NULL, 0, 100);		/* asleep by then */
+		TRY(r, 0, close(r->s));
+		meet(r);
+		pthread_join(th, NULL);
+		TRY(r, 1, s.n);
+		tell(r, n);
+		CHECK(r, hear(r) <= s.back);
+	}
+	CLIENT(r) {
+		meet(r);
+		TRY(r, 1, send(r->c, "x", 1, 0));
+		poll(NULL, 0, 150);
+		at = now_ms();
+		long got = drain(r->c);
+
+		CHECK(r, hear(r) == got);
+		tell(r, (long)at);
+		TRY(r, 0, close(r->c));
+	}
+}
+
 /* The time is over: close() returns, and the bytes arrive all the same. */
 static void linger_expires(struct role *r)
 {
@@ -495,6 +547,7 @@ const struct conf_case closing_cases[] = {
 	{ "closing-linger-nonblocking", linger_nonblocking, TOGETHER },
 	{ "closing-linger-blocking", linger_blocking, TOGETHER },
 	{ "closing-linger-dup2", linger_dup2, TOGETHER },
+	{ "closing-linger-by-sleeper", linger_by_sleeper, TOGETHER | PROCESS },
 	{ "closing-linger-expires", linger_expires, TOGETHER },
 	{ "closing-linger-interrupted", linger_interrupted, PROCESS },
 	{ "closing-linger-unread", linger_unread, 0 },

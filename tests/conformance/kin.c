@@ -1058,6 +1058,65 @@ static void range_cloexec(struct role *r)
 	}
 }
 
+/* The child closes first and goes on with another connection, while its parent lingers. */
+static int child_beside_linger(int s1, int s2, int closed)
+{
+	close(s1);
+	if (write(closed, "c", 1) != 1)
+		return 1;
+	poll(NULL, 0, 300);		/* mostly in close() by then; in time either way */
+	return send(s2, "child", 5, 0) == 5 ? 0 : 2;
+}
+
+static void linger_beside_child(struct role *r)
+{
+	struct linger lg = { .l_onoff = 1, .l_linger = 60 };
+	char buf[8];
+	int s1, c1, closed[2];
+
+	conn_open(r);
+	s1 = r->s;
+	c1 = r->c;
+	conn_more(r, &r->s, &r->c);
+	if (r->ring)
+		conn_warm(r);
+	meet(r);
+	SERVER(r) {
+		struct role first = *r;
+		pid_t pid;
+
+		first.s = s1;
+		MUST(r, pipe(closed));
+		long n = fill(&first);
+		fcntl(s1, F_SETFL, 0);
+		TRY(r, 0, setsockopt(s1, SOL_SOCKET, SO_LINGER, &lg, sizeof(lg)));
+		pid = child_new(r);
+		if (pid == 0)
+			_exit(child_beside_linger(s1, r->s, closed[1]));
+		TRY(r, 1, read(closed[0], buf, 1));
+		TRY(r, 0, close(s1));
+		long long at = now_ms();
+		TRY(r, 0, status_of(pid));
+		tell(r, n);
+		CHECK(r, hear(r) <= at);
+		MUST(r, close(closed[0]) | close(closed[1]));
+	}
+	CLIENT(r) {
+		TRY(r, 5, recv(r->c, buf, sizeof(buf), 0));
+		long long began = now_ms();
+		long got = 0, k;
+		static char much[65536];
+
+		while ((k = recv(c1, much, sizeof(much), 0)) > 0)
+			got += k;
+		TRY(r, 0, k);
+		CHECK(r, hear(r) == got);
+		tell(r, (long)began);
+		MUST(r, close(c1));
+	}
+	conn_close(r);
+}
+
 /* ---------------------------------------------------- cold, and storms -- */
 
 /* What was cold at a fork may have a ring once the child is gone. */
@@ -1156,6 +1215,7 @@ static void storm(struct role *r)
 
 const struct conf_case kin_cases[] = {
 	{ "kin-grandchild", grandchild, PROCESS },
+	{ "kin-linger-beside-child", linger_beside_child, PROCESS },
 	{ "kin-no-numbers", no_numbers, PROCESS },
 	{ "kin-all-numbers-taken", all_numbers_taken, PROCESS },
 	{ "kin-owner-no-numbers", owner_no_numbers, PROCESS },
