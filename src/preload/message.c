@@ -6,7 +6,8 @@
  * way out leaves the ring first: the receiver holds a kernel socket and
  * nothing else.  One that comes in has a new number, so an entry left behind
  * under that goes.  The kernel drops what it has no number for, so where all are
- * taken some of ours go before a message is received that may bring any.
+ * taken some of ours go before a message is received that may bring any.  Whether it
+ * does is seen by a look, which takes an error that waits: the call returns that then.
  */
 #include <string.h>
 #include <sys/resource.h>
@@ -50,7 +51,7 @@ static bool has_control(const struct msghdr *msg)
 	return msg && msg->msg_control && msg->msg_controllen >= sizeof(struct cmsghdr);
 }
 
-enum { AT_ONCE = 16, LOOK = 128 };	/* descriptors that room is made for; numbers looked at */
+enum { AT_ONCE = 16, LOOK = 128, LOOK_BYTES = 512 };	/* descriptors that room is made for; numbers looked at */
 
 /* How many of the n numbers from first on are free? */
 static int free_from(int first, int n)
@@ -95,26 +96,56 @@ static bool is_local(int fd)
 	return !sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX;
 }
 
-/* Its next message is there and brings nothing beside its bytes. */
-static bool brings_none(int fd)
+/*
+ * Does the next message bring descriptors?  They come behind all that may come with it
+ * (credentials, times, labels), and only into more room than a header has.  So the
+ * room is made larger until a header's is left over and something is cut off all the
+ * same; none of them is ever received.  Return: 0, 1, or -errno.
+ */
+static int brings(int fd)
 {
-	struct msghdr look = { 0 };
+	char control[LOOK_BYTES] __attribute__((aligned(8)));
 
-	return sys_recvmsg(fd, &look, MSG_PEEK | MSG_DONTWAIT) >= 0 && !(look.msg_flags & MSG_CTRUNC);
+	for (size_t room = 0; room <= sizeof(control); room += sizeof(long)) {
+		struct msghdr look = { .msg_control = room ? control : NULL, .msg_controllen = room };
+		ssize_t n = sys_recvmsg(fd, &look, MSG_PEEK | MSG_DONTWAIT);
+
+		if (n < 0 || !(look.msg_flags & MSG_CTRUNC))
+			return (int)MIN(n, (ssize_t)0);
+		if (room - look.msg_controllen >= CMSG_LEN(0))
+			return 1;
+	}
+	return 1;
 }
 
-static void rights_room(int fd, size_t control)
+/* Return: 0, or the error that the call is to return. */
+static int rights_room(int fd, size_t control, int flags)
 {
 	static bool spent;		/* there is nothing of ours left to give up */
 
-	if (control <= CMSG_LEN(0) || ld_rlx(&spent) || privfd_next(0) < 0 || ld_rlx(&door_filtered))
-		return;
+	if (control <= CMSG_LEN(0) || flags & MSG_OOB || ld_rlx(&spent) || privfd_next(0) < 0 ||
+	    ld_rlx(&door_filtered))
+		return 0;
 	int want = (int)MIN((control - CMSG_LEN(0)) / sizeof(int), (size_t)AT_ONCE);
-	if (!is_local(fd) || numbers_free(want) || brings_none(fd))
-		return;
+	if (!is_local(fd) || numbers_free(want))
+		return 0;
+	int yes = brings(fd);
+	if (yes == 0 || yes == -ECONNRESET)
+		return yes;
 	do
 		st_rlx(&spent, !door_make_room());
 	while (!ld_rlx(&spent) && !numbers_free(want));
+	return 0;
+}
+
+/* The same for a call of the program's.  Return: false, it is over with errno. */
+static bool has_room(int fd, const struct msghdr *msg, int flags)
+{
+	int err = has_control(msg) && door_on() ? rights_room(fd, msg->msg_controllen, flags) : 0;
+
+	if (err)
+		errno = -err;
+	return !err;
 }
 
 ssize_t door_recvmsg(int fd, struct msghdr *msg, int flags)
@@ -123,8 +154,8 @@ ssize_t door_recvmsg(int fd, struct msghdr *msg, int flags)
 		return DOOR_RAW(SYS_recvmsg, (fd, msg, flags));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_recvmsg(fd, msg, flags));
-	if (has_control(msg) && door_on())
-		rights_room(fd, msg->msg_controllen);
+	if (!has_room(fd, msg, flags))
+		return -1;
 	ssize_t ret = real.recvmsg(fd, msg, flags);
 	if (ret >= 0 && has_control(msg))
 		rights_each(msg, came_in);
@@ -137,8 +168,8 @@ int door_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct ti
 		return (int)DOOR_RAW(SYS_recvmmsg, (fd, msgs, n, flags, timeout));
 	if (door_tracked(fd))
 		return DOOR_RET(sock_recvmmsg(fd, msgs, n, flags, timeout));
-	if (n && has_control(&msgs[0].msg_hdr) && door_on())
-		rights_room(fd, msgs[0].msg_hdr.msg_controllen);
+	if (n && !has_room(fd, &msgs[0].msg_hdr, flags))
+		return -1;
 	int ret = real.recvmmsg(fd, msgs, n, flags, timeout);
 	for (int i = 0; i < ret; i++)
 		if (has_control(&msgs[i].msg_hdr))

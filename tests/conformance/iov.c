@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include "tests/lib/pattern.h"
@@ -212,6 +213,85 @@ static void control_out(struct role *r)
 	}
 	SERVER(r)
 		SHOW(r, recv(r->s, buf, sizeof(buf), MSG_WAITALL));
+	conn_close(r);
+}
+
+/* All numbers are taken from now on.  Return: the old limit. */
+static rlim_t numbers_taken(struct role *r)
+{
+	struct rlimit rl;
+	int lowest = (int)MUST(r, dup(0));
+
+	MUST(r, close(lowest));
+	MUST(r, getrlimit(RLIMIT_NOFILE, &rl));
+	rlim_t old = rl.rlim_cur;
+	rl.rlim_cur = (rlim_t)lowest;
+	MUST(r, setrlimit(RLIMIT_NOFILE, &rl));
+	return old;
+}
+
+static void numbers_back(struct role *r, rlim_t most)
+{
+	struct rlimit rl;
+
+	MUST(r, getrlimit(RLIMIT_NOFILE, &rl));
+	rl.rlim_cur = most;
+	MUST(r, setrlimit(RLIMIT_NOFILE, &rl));
+}
+
+/* ... with room for descriptors, which do not come */
+static long receive_beside(int fd)
+{
+	char data[8], control[256] __attribute__((aligned(8)));
+	struct iovec v = vec(data, sizeof(data));
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+			    .msg_controllen = sizeof(control) };
+
+	return recvmsg(fd, &m, 0);
+}
+
+/* The reset that waits on a local socket, where no number is free. */
+static void local_reset(struct role *r)
+{
+	const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
+	int sv[2];
+
+	conn_open(r);
+	CLIENT(r)
+		for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+			MUST(r, socketpair(AF_UNIX, types[i], 0, sv));
+			MUST(r, send(sv[0], "unread", 6, 0));
+			MUST(r, send(sv[1], "ahead", 5, 0));
+			MUST(r, close(sv[1]));
+			rlim_t most = numbers_taken(r);
+			SHOW(r, receive_beside(sv[0]));
+			SHOW(r, receive_beside(sv[0]));
+			SHOW(r, receive_beside(sv[0]));
+			numbers_back(r, most);
+			MUST(r, close(sv[0]));
+		}
+	conn_close(r);
+}
+
+/* What comes with messages is no descriptor: nobody has to make room for it. */
+static void local_credentials(struct role *r)
+{
+	const int options[] = { SO_PASSCRED, SO_TIMESTAMP, SO_PASSSEC };
+	int sv[2], on = 1;
+
+	conn_open(r);
+	CLIENT(r) {
+		MUST(r, socketpair(AF_UNIX, SOCK_DGRAM, 0, sv));
+		for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+			MUST(r, setsockopt(sv[0], SOL_SOCKET, options[i], &on, sizeof(on)));
+		MUST(r, send(sv[1], "hello", 5, 0));
+		int path = path_of(r->c);
+		rlim_t most = numbers_taken(r);
+		TRY(r, 5, receive_beside(sv[0]));
+		numbers_back(r, most);
+		CHECK(r, path_of(r->c) == path || getenv("SIDESTEP_FAULT"));
+		MUST(r, close(sv[0]) | close(sv[1]));
+	}
 	conn_close(r);
 }
 
@@ -424,6 +504,8 @@ const struct conf_case iov_cases[] = {
 	{ "iov-recvmsg-flags", recvmsg_flags, 0 },
 	{ "iov-control-out", control_out, 0 },
 	{ "iov-sendmmsg", sendmmsg_recvmmsg, 0 },
+	{ "iov-local-reset", local_reset, PROCESS },
+	{ "iov-local-credentials", local_credentials, PROCESS },
 	{ "iov-recvmmsg-waitforone", recvmmsg_waitforone, 0 },
 	{ "iov-offsets", offsets, 0 },
 	{ "iov-rw-flags", rw_flags, 0 },
