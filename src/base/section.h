@@ -38,6 +38,7 @@ struct section {
 	uintptr_t handler;		/* frame below which a handler runs, or 0 */
 	void (*away)(void *arg);	/* take the sleeper off its lists; NULL: nobody sleeps */
 	void *away_arg;
+	void *cleanup;			/* what libc has of section_away_push(); NULL: nothing */
 	uint64_t mask;			/* the program's own, while deferred */
 };
 
@@ -48,6 +49,36 @@ void section_flush(void);
 
 /* For pthread_cleanup_push(), around a call with section.away set: the thread ends in it. */
 void section_cancelled(void *unused);
+
+/*
+ * libc's word of a pthread_cleanup_push() lies in the frame of that.  A handler that
+ * jumps out would leave it registered there, and the thread's end would come by.
+ */
+#if defined(__GLIBC__) && !defined(__EXCEPTIONS)
+#define section_cleanup_here()	(section.cleanup = &__cancel_buf)
+static inline void section_cleanup_forget(void)
+{
+	if (section.cleanup)
+		__pthread_unregister_cancel(section.cleanup);
+	section.cleanup = NULL;
+}
+#else
+#define section_cleanup_here()	((void)0)
+static inline void section_cleanup_forget(void) { }
+#endif
+
+/* Around a sleep that a handler, or the end of the thread, may not let return: fn(arg) then. */
+#define section_away_push(fn, arg) \
+	section.away_arg = (arg); \
+	fence_signal(); \
+	section.away = (fn); \
+	pthread_cleanup_push(section_cancelled, NULL); \
+	section_cleanup_here()
+#define section_away_pop() \
+	section.cleanup = NULL; \
+	pthread_cleanup_pop(0); \
+	fence_signal(); \
+	section.away = NULL
 
 /* Of a thread with async set: cancellation waits for the end, or is let in. */
 void section_cancel_type(int type);

@@ -110,6 +110,7 @@ static void deliver(int sig, siginfo_t *si, void *uc)
 		s->away = NULL;
 		section_enter();
 		DOOR_ASIDE(away(s->away_arg));
+		section_cleanup_forget();
 		section_leave();
 	}
 	s->handler = (uintptr_t)__builtin_frame_address(0);

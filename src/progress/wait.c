@@ -311,10 +311,7 @@ static int asleep(struct wait *w, struct pollfd *p, nfds_t n)
 	int ret, type = PTHREAD_CANCEL_DEFERRED;
 
 	time_left(w);
-	section.away_arg = w;
-	fence_signal();
-	section.away = taken_away;
-	pthread_cleanup_push(section_cancelled, NULL);	/* the thread may end from here on */
+	section_away_push(taken_away, w);	/* the thread may end from here on */
 	uint32_t depth = section_suspend();
 	if (!w->no_cancel)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
@@ -325,8 +322,7 @@ static int asleep(struct wait *w, struct pollfd *p, nfds_t n)
 	if (!w->no_cancel)
 		pthread_setcanceltype(type, NULL);
 	section_resume(depth);
-	pthread_cleanup_pop(0);
-	section.away = NULL;
+	section_away_pop();
 	return w->joined ? ret : -EINTR;
 }
 

@@ -94,14 +94,9 @@ static ssize_t by_kernel_held(struct sending *s, struct conn *c, size_t n)
 	int out = fdtab_has(s->out, c) ? s->out : c->fd;
 	ssize_t r;
 
-	section.away_arg = s;
-	fence_signal();
-	section.away = gone;
-	pthread_cleanup_push(section_cancelled, NULL);
+	section_away_push(gone, s);
 	r = by_kernel(c, out, s->in, s->off, n);
-	pthread_cleanup_pop(0);
-	fence_signal();
-	section.away = NULL;
+	section_away_pop();
 	return r;
 }
 

@@ -728,14 +728,9 @@ static __attribute__((noinline)) ssize_t tx_step_big(struct tx_call *t, struct c
 		conn_sleeper_in(c);
 		t->held = c;
 	}
-	section.away_arg = t;
-	fence_signal();
-	section.away = tx_big_gone;
-	pthread_cleanup_push(section_cancelled, NULL);
+	section_away_push(tx_big_gone, t);
 	n = tx_step(c, fdtab_has(t->fd, c) ? t->fd : c->fd, t->io);
-	pthread_cleanup_pop(0);
-	fence_signal();
-	section.away = NULL;
+	section_away_pop();
 	return n;
 }
 

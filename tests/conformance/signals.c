@@ -894,6 +894,73 @@ static void cancel(struct role *r)
 	conn_close(r);
 }
 
+static __thread sigjmp_buf out_of_thread;
+
+static void on_thread_jump(int sig)
+{
+	siglongjmp(out_of_thread, sig);
+}
+
+static atomic_int jumped;
+
+static __attribute__((noinline)) void stack_used_again(void)
+{
+	volatile char b[32768];
+
+	memset((void *)(uintptr_t)b, 0xa5, sizeof(b));
+}
+
+/* Jumps out of a recv() that sleeps, and ends by itself, or waits until it is cancelled. */
+static void *jump_and_end(void *arg)
+{
+	int fd = *(int *)arg;
+
+	pthread_cleanup_push(on_cancel, NULL);
+	if (sigsetjmp(out_of_thread, 1) == 0)
+		recv(fd, &(char){ 0 }, 1, 0);
+	stack_used_again();
+	if (++jumped % 2)
+		pthread_exit(PTHREAD_CANCELED);
+	for (;;)
+		pause();
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+/* A jump out of a wait, and then the end of the thread. */
+__attribute__((unused)) static void jump_then_end(struct role *r)
+{
+	char buf[8];
+
+	conn_open(r);
+	CLIENT(r) {
+		cleaned = 0;
+		handler_set(SIGUSR2, on_thread_jump, 0);
+		for (int i = 0; i < 6; i++) {
+			pthread_t th;
+			void *ret;
+
+			if (pthread_create(&th, NULL, jump_and_end, &r->c) != 0)
+				give_up(r, "pthread_create");
+			poll(NULL, 0, 20);	/* mostly asleep by then */
+			pthread_kill(th, SIGUSR2);
+			while (jumped <= i)
+				poll(NULL, 0, 1);
+			if (i % 2)
+				pthread_cancel(th);
+			pthread_join(th, &ret);
+			CHECK(r, ret == PTHREAD_CANCELED);
+		}
+		TRY(r, 6, cleaned);
+	}
+	meet(r);
+	SERVER(r)
+		TRY(r, 5, send(r->s, "after", 5, 0));
+	CLIENT(r)
+		TRY(r, 5, recv(r->c, buf, 8, 0));
+	conn_close(r);
+}
+
 /* Out of a send that sleeps in a full connection; what went in is a part of it. */
 __attribute__((unused)) static void jump_out_of_send(struct role *r)
 {
@@ -1018,6 +1085,7 @@ const struct conf_case signals_cases[] = {
 	{ "signals-jump-then-close", jump_then_close, PROCESS },
 #ifndef __SANITIZE_THREAD__	/* its run-time holds signals back until a call of its own */
 	{ "signals-jump-often", jump_often, PROCESS },
+	{ "signals-jump-then-end", jump_then_end, PROCESS },
 	{ "signals-dispositions", dispositions, PROCESS },
 	{ "signals-jump-out-of-send", jump_out_of_send, TOGETHER | PROCESS },
 	{ "signals-cancel-types", cancel_types, TOGETHER },
