@@ -5,6 +5,7 @@
 
 #include "base/real.h"
 #include "base/sys.h"
+#include "base/util.h"
 
 __thread struct section section;
 
@@ -26,6 +27,35 @@ void section_cancelled(void *unused)
 		away(section.away_arg);
 	}
 	section_leave();
+}
+
+static pthread_key_t ends;
+static bool ends_known;
+
+/* Of a thread that ends, after the program's own clean-up. */
+static void section_ended(void *arg)
+{
+	struct section *s = arg;
+
+	section_enter();
+	for (uint32_t i = MIN(s->inside, (uint32_t)SECTION_INSIDE); i-- > 0;)
+		s->in[i].gone(s->in[i].obj, s->in[i].gen);
+	s->inside = 0;
+	s->watched = false;
+	section_leave();
+}
+
+/* Early: the first keys cost no memory. */
+void section_start(void)
+{
+	ends_known = pthread_key_create(&ends, section_ended) == 0;
+}
+
+void section_watch(void)
+{
+	section.watched = true;
+	if (ends_known)
+		pthread_setspecific(ends, &section);
 }
 
 void section_cancel_type(int type)

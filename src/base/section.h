@@ -16,6 +16,10 @@
  * libc's own function, and around the sleep of wait_run(), which leaves word
  * in away() what is to be taken back before a handler runs there, because it
  * may never return.
+ *
+ * A count of threads that are inside a call of the kernel's is not taken back for a
+ * handler, which mostly does return.  It comes down when the thread ends, be it there
+ * (cancelled, or by a handler's pthread_exit()) or later, when a handler has jumped out.
  */
 #ifndef BASE_SECTION_H
 #define BASE_SECTION_H
@@ -27,6 +31,14 @@
 
 #include "base/atomic.h"
 #include "base/util.h"
+
+/* Raised by this thread; gone() takes it back.  In a section, no lock held. */
+struct inside {
+	void (*gone)(void *obj, uint32_t gen);
+	void *obj;
+	uint32_t gen;
+};
+#define SECTION_INSIDE	4	/* one in another's handler, and so on; more are not remembered */
 
 struct section {
 	uint32_t depth;
@@ -40,6 +52,9 @@ struct section {
 	void *away_arg;
 	void *cleanup;			/* what libc has of section_away_push(); NULL: nothing */
 	uint64_t mask;			/* the program's own, while deferred */
+	uint32_t inside;		/* counts that are raised, of in[] and beyond */
+	bool watched;			/* section_ended() will come by */
+	struct inside in[SECTION_INSIDE];
 };
 
 extern __thread struct section section __attribute__((tls_model("initial-exec")));
@@ -153,6 +168,30 @@ static inline void section_call(void)
 {
 	if (unlikely(++section.calls % SECTION_CANCEL_EVERY == 0))
 		section_cancel_point();
+}
+
+/* At start-up; of a thread, before its first count. */
+void section_start(void);
+void section_watch(void);
+
+static inline void section_go_in(void (*gone)(void *obj, uint32_t gen), void *obj, uint32_t gen)
+{
+	struct section *s = &section;
+
+	if (unlikely(!s->watched))
+		section_watch();
+	if (likely(s->inside < SECTION_INSIDE))
+		s->in[s->inside] = (struct inside){ gone, obj, gen };
+	s->inside++;
+}
+
+/* Return: false, the count has gone meanwhile: this is the child of a handler's fork. */
+static inline bool section_come_out(void)
+{
+	if (unlikely(!section.inside))
+		return false;
+	section.inside--;
+	return true;
 }
 
 #define section_away(call) ({ \

@@ -55,6 +55,7 @@ static void door_begin(char *const *envp)
 	int refused = config_load(envp);
 
 	door_pid = sys_getpid();
+	section_start();
 	clock_init();
 	log_open((enum log_level)config.log, config.log_file[0] ? config.log_file : NULL);
 	config_log_problems();

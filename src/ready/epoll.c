@@ -761,6 +761,18 @@ static int plain_call(enum call_id call, int ep, struct epoll_event *ev, int max
 	}
 }
 
+/* The thread has ended in plain_call(), or jumped out before. */
+static void plain_gone(void *s, uint32_t gen)
+{
+	eset_plain_left(s, gen);
+}
+
+static void plain_left(struct eset *s, uint32_t gen)
+{
+	if (section_come_out())
+		eset_plain_left(s, gen);
+}
+
 int ready_epoll_wait(enum call_id call, int ep, struct epoll_event *ev, int max,
 		     const struct timespec *timeout, const sigset_t *mask)
 {
@@ -775,16 +787,19 @@ int ready_epoll_wait(enum call_id call, int ep, struct epoll_event *ev, int max,
 	if (unlikely(!ld_rlx(&s->waited)))
 		eset_waited(s);
 	if (!ld_rlx(&s->nbound)) {
+		uint32_t gen = ld_rlx(&s->gen);
+
+		section_go_in(plain_gone, s, gen);
 		add_acqrel(&s->plain, 1);
 		if (!ld_acq(&s->nbound)) {
 			int n = plain_call(call, ep, ev, max, timeout, mask);
 			int kept = n > 0 ? filter(s, ev, n) : n;
 
-			eset_plain_left(s);
+			plain_left(s, gen);
 			if (kept > 0 || n <= 0)
 				return kept;
 		} else {
-			eset_plain_left(s);
+			plain_left(s, gen);
 		}
 	}
 	return wait_ring(s, ep, ev, max, deadline, mask);

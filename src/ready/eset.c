@@ -50,7 +50,10 @@ struct eset *eset_new(int fd)
 	lock_take(&ready_lock);
 	struct eset *s = take(&free_sets, sizeof(*s), offsetof(struct eset, entries));
 	if (s) {
+		uint32_t gen = s->gen + 1;
+
 		memset(s, 0, sizeof(*s));
+		st_rlx(&s->gen, gen);
 		list_init(&s->entries);
 		list_init(&s->ready);
 		s->fd = fd;
@@ -519,13 +522,13 @@ bool eset_kick(struct eset *s)
 	return s->kicked;
 }
 
-void eset_plain_left(struct eset *s)
+void eset_plain_left(struct eset *s, uint32_t gen)
 {
 	struct epoll_event ev = { 0 };
 
 	lock_take(&ready_lock);
 	/* who comes counts itself without the lock: pairs with ready_epoll_wait() */
-	if (sub_acqrel(&s->plain, 1) == 0 && s->kicked) {
+	if (s->gen == gen && sub_acqrel(&s->plain, 1) == 0 && s->kicked) {
 		sys_epoll_ctl(s->fd, EPOLL_CTL_DEL, kick_fd, &ev);
 		s->kicked = false;
 	}

@@ -59,6 +59,7 @@ struct eset {
 	uint32_t nfds;
 	uint32_t nready;
 	uint32_t nbound;	/* entries whose conn is bound: wait in our own wait */
+	uint32_t gen;		/* of this memory: another set, another number */
 	uint32_t plain;		/* threads asleep in a plain wait on it */
 	uint32_t missed;	/* entries that the kernel had no room for: they are polled */
 	bool waited;
@@ -152,7 +153,7 @@ bool eset_stays(struct eset *s, int ep);
 void eset_left(struct eset *s);
 
 /* A plain sleeper leaves: the momentary entry goes when it was the last. */
-void eset_plain_left(struct eset *s);
+void eset_plain_left(struct eset *s, uint32_t gen);
 
 /*
  * In a child, before the first use of a set that is the parent's as well: its

@@ -38,7 +38,11 @@ struct noted {
 	uint32_t gen[FEW];
 	uint32_t n;
 	bool many;
+	bool taken;
 };
+
+/* Of a thread's outermost plain wait: it may end there, when its stack is gone. */
+static __thread struct noted outermost __attribute__((tls_model("initial-exec")));
 
 static int result(int n)
 {
@@ -71,6 +75,22 @@ static void note(struct noted *t, int fd)
 	t->gen[t->n++] = ld_rlx(&c->gen);
 }
 
+static void noted_gone(void *t, uint32_t gen);
+
+/* Where this wait notes its conns: own, if it is in another's handler, or behind a jump. */
+static struct noted *noted_begin(struct noted *own)
+{
+	struct noted *t = outermost.taken ? own : &outermost;
+
+	t->n = 0;
+	t->many = false;
+	if (t != own) {
+		t->taken = true;
+		section_go_in(noted_gone, t, 0);
+	}
+	return t;
+}
+
 static void unnote(struct noted *t)
 {
 	for (uint32_t i = 0; i < t->n; i++)
@@ -78,6 +98,23 @@ static void unnote(struct noted *t)
 			sub_acqrel(&t->c[i]->rx_plain_polls, 1);
 	if (t->many)
 		sub_acqrel(&poll_plain_many, 1);
+}
+
+static void noted_gone(void *arg, uint32_t gen)
+{
+	struct noted *t = arg;
+
+	unnote(t);
+	t->taken = false;
+}
+
+static void noted_end(struct noted *t)
+{
+	bool counted = t != &outermost || section_come_out();
+
+	if (counted)
+		unnote(t);
+	t->taken = false;
 }
 
 /* Is fd a conn that is or was bound?  A set of epoll is from now on the kernel's. */
@@ -425,15 +462,16 @@ int ready_poll(enum call_id call, struct pollfd *fds, nfds_t n, const struct tim
 	    !timeout_sane(timeout))
 		return plain_poll(call, fds, n, timeout, mask);
 	if (!any_bound(fds, n)) {
-		struct noted t = { .n = 0 };
+		struct noted own, *t = noted_begin(&own);
 
 		for (nfds_t i = 0; i < n; i++)
 			if (fds[i].fd >= 0)
-				note(&t, fds[i].fd);
+				note(t, fds[i].fd);
 		/* pairs with none_plain() and number_gone(): noted, then look at ever_bound, and the entry */
 		fence_full();
-		int r = any_bound(fds, n) ? -EINPROGRESS : plain_poll(call, fds, n, timeout, mask);
-		unnote(&t);
+		int r = any_bound(fds, n) ? -EINPROGRESS
+			: plain_poll(call, fds, n, timeout, mask);
+		noted_end(t);
 		if (r != -EINPROGRESS)
 			return r;
 	}
@@ -559,16 +597,16 @@ static void time_left(struct timespec *timeout, uint64_t deadline)
 int ready_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *e,
 		 struct timespec *timeout, const sigset_t *mask)
 {
-	struct noted t = { .n = 0 };
-
 	if (n < 0 || n > FDTAB_MAX || !timeout_sane(timeout) || bad_set(r) || bad_set(w) || bad_set(e))
 		return plain_select(call, n, r, w, e, timeout, mask);
 	if (!select_bound(n, r, w, e, NULL)) {
-		select_bound(n, r, w, e, &t);
+		struct noted own, *t = noted_begin(&own);
+
+		select_bound(n, r, w, e, t);
 		fence_full();	/* pairs with none_plain() */
 		int ret = select_bound(n, r, w, e, NULL) ? -EINPROGRESS
 			: plain_select(call, n, r, w, e, timeout, mask);
-		unnote(&t);
+		noted_end(t);
 		if (ret != -EINPROGRESS)
 			return ret;
 	}

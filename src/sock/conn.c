@@ -14,6 +14,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/privfd.h"
+#include "base/section.h"
 #include "base/sys.h"
 #include "sock/act.h"
 #include "sock/bind.h"
@@ -406,6 +407,7 @@ void conn_fork_child(void)
 	lock_reset(&conns_lock);
 	lock_reset(&walk_lock);
 	fdtab_fork_child();
+	section.inside = 0;		/* counts begin anew; a handler of this thread may have made the fork */
 	list_for_each(n, &free_conns)
 		conn_left(list_entry(n, struct conn, all));
 	list_for_each(n, &all_conns) {

@@ -261,19 +261,45 @@ static ssize_t rx_cold_over(struct conn *c, const struct io *io, ssize_t n, bool
 	return n;
 }
 
+/* Its thread has ended inside, or jumped out before. */
+static void rx_gone(void *obj, uint32_t gen)
+{
+	struct conn *c = obj;
+
+	lock_take(&c->rxl);
+	if (conn_lives(c, gen) && c->rx_inside)
+		st_rlx(&c->rx_inside, c->rx_inside - 1);
+	lock_drop(&c->rxl);
+}
+
+/* rxl held.  Return: nobody else is inside. */
+static bool rx_go_in(struct conn *c)
+{
+	section_go_in(rx_gone, c, ld_rlx(&c->gen));
+	st_rlx(&c->rx_inside, c->rx_inside + 1);
+	return c->rx_inside == 1;
+}
+
+/* rxl held.  c is still what it was. */
+static void rx_came_out(struct conn *c, bool counted)
+{
+	if (likely(counted))
+		st_rlx(&c->rx_inside, c->rx_inside - 1);
+}
+
 /* Cold: rxl held on entry and exit. */
 static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 {
 	uint32_t gen = ld_rlx(&c->gen);
-	bool alone = c->rx_inside == 0;
+	bool alone = rx_go_in(c);
 
-	st_rlx(&c->rx_inside, c->rx_inside + 1);
 	lock_drop(&c->rxl);
 	ssize_t n = io_kernel(fd, io);
 	lock_take(&c->rxl);
+	bool counted = section_come_out();
 	if (!conn_lives(c, gen))
 		return n;
-	st_rlx(&c->rx_inside, c->rx_inside - 1);
+	rx_came_out(c, counted);
 	st_rlx(&c->rx_read, true);
 	return rx_cold_over(c, io, n, alone && c->rx_inside == 0);
 }
@@ -968,19 +994,19 @@ static bool rx_is_plain(const struct conn *c)
 static ssize_t rx_plain(struct conn *c, int fd, enum call_id call, const struct iovec *v, int flags)
 {
 	uint32_t gen = ld_rlx(&c->gen);
-	bool alone = c->rx_inside == 0;
+	bool alone = rx_go_in(c);
 
-	st_rlx(&c->rx_inside, c->rx_inside + 1);
 	lock_drop(&c->rxl);
 	ssize_t n = io_kernel_in(fd, call, v, flags);
 	lock_take(&c->rxl);
+	bool counted = section_come_out();
 	/* the end is one that the library makes, at an exit */
 	bool parked = n <= 0 && unlikely(c->closing) && end_parked(c);
 	if (unlikely(!conn_lives(c, gen) || parked)) {
 		lock_drop(&c->rxl);
 		return parked ? end_park(!(flags & MSG_DONTWAIT) && !ld_rlx(&c->nonblock)) : n;
 	}
-	st_rlx(&c->rx_inside, c->rx_inside - 1);
+	rx_came_out(c, counted);
 	st_rlx(&c->rx_read, true);
 	alone = alone && c->rx_inside == 0;
 	if (likely(n > 0 && alone && rx_is_plain(c))) {

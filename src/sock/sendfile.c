@@ -102,12 +102,18 @@ static ssize_t by_kernel_held(struct sending *s, struct conn *c, size_t n)
 
 /*
  * A thread's stack may be too small for a good buffer.  One that is not given
- * back, because its thread has left by a jump or in a fork, stays taken.
+ * back, because its thread has left by a jump, stays taken until that ends; in a
+ * child, for good.
  */
 static struct {
 	uint32_t taken;
 	char bytes[BUFFER];
 } buffers[8];
+
+static void buffer_gone(void *taken, uint32_t gen)
+{
+	st_rel((uint32_t *)taken, 0);	/* pairs with the exchange in by_buffer() */
+}
 
 static ssize_t filled_send(struct sending *s, off_t at, char *buf, size_t n)
 {
@@ -142,8 +148,10 @@ static ssize_t by_buffer(struct sending *s, size_t *want)
 		i++;
 	*want = MIN(*want, (size_t)(i < ARRAY_SIZE(buffers) ? BUFFER : SMALL_BUFFER));
 	if (i < ARRAY_SIZE(buffers)) {
+		section_go_in(buffer_gone, &buffers[i].taken, 0);
 		put = filled_send(s, at, buffers[i].bytes, *want);
-		st_rel(&buffers[i].taken, 0);	/* pairs with the exchange above */
+		if (section_come_out())
+			st_rel(&buffers[i].taken, 0);	/* pairs with the exchange above */
 	} else {
 		put = filled_send_small(s, at, *want);
 	}

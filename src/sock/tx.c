@@ -168,26 +168,54 @@ static ssize_t tx_kernel_over(struct conn *c, const struct io *io, ssize_t n, bo
 	return n;
 }
 
+/* Its thread has ended inside, or jumped out before.  What went by then only the kernel knows. */
+static void tx_gone(void *obj, uint32_t gen)
+{
+	struct conn *c = obj;
+
+	lock_take(&c->txl);
+	if (conn_lives(c, gen) && c->tx_inside)
+		c->tx_inside--;
+	lock_drop(&c->txl);
+}
+
+/* txl held.  Return: nobody else is inside. */
+static bool tx_go_in(struct conn *c)
+{
+	section_go_in(tx_gone, c, ld_rlx(&c->gen));
+	return c->tx_inside++ == 0;
+}
+
+/* txl held.  Return: c is still what it was. */
+static bool tx_come_out(struct conn *c, uint32_t gen)
+{
+	bool counted = section_come_out();
+
+	if (unlikely(!conn_lives(c, gen)))
+		return false;
+	c->tx_inside -= counted;
+	return true;
+}
+
 /* txl held on entry and exit; away during the call.  Return: bytes or -errno. */
 static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 {
 	uint32_t gen = ld_rlx(&c->gen);
-	bool alone = c->tx_inside++ == 0;
+	bool alone = tx_go_in(c);
 	bool whole = io->done == 0 && (io->total <= CONN_PIECE || !tx_blocking(c, io) || io->msg);
 
 	lock_drop(&c->txl);
 	io->asked = io->total - io->done;
 	ssize_t n = whole ? io_kernel(fd, io) : kernel_part(fd, io, CONN_PIECE);
 	lock_take(&c->txl);
-	if (!conn_lives(c, gen))
+	if (!tx_come_out(c, gen))
 		return n;
-	c->tx_inside--;
 	return tx_kernel_over(c, io, n, alone && c->tx_inside == 0);
 }
 
 bool tx_kernel_begin(struct conn *c)
 {
-	bool alone = c->tx_inside++ == 0;
+	bool alone = tx_go_in(c);
 
 	lock_drop(&c->txl);
 	return alone;
@@ -197,8 +225,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 		   size_t n)
 {
 	lock_take(&c->txl);
-	if (conn_lives(c, gen)) {
-		c->tx_inside--;
+	if (tx_come_out(c, gen)) {
 		if (n && c->tx_prefix.state == PREFIX_RAW) {
 			if (head && alone && c->tx_inside == 0)
 				prefix_add(&c->tx_prefix, &conn_prefix_pool, head, nhead, c->tx.kc);
@@ -909,14 +936,13 @@ static ssize_t tx_plain(struct conn *c, int fd, enum call_id call, const struct 
 {
 	const struct io io = { .call = call, .iov = v, .cnt = 1, .flags = flags, .total = v->iov_len };
 	uint32_t gen = ld_rlx(&c->gen);
-	bool alone = c->tx_inside++ == 0;
+	bool alone = tx_go_in(c);
 
 	lock_drop(&c->txl);
 	ssize_t n = io_kernel_out(fd, call, v, flags);
 	lock_take(&c->txl);
-	bool lives = conn_lives(c, gen);
-	if (lives)
-		alone = --c->tx_inside == 0 && alone;
+	bool lives = tx_come_out(c, gen);
+	alone = alone && c->tx_inside == 0;
 	if (likely(lives && alone && n == (ssize_t)v->iov_len)) {
 		prefix_add(&c->tx_prefix, &conn_prefix_pool, v->iov_base, (size_t)n, c->tx.kc);
 		ptx_kernel_wrote(&c->tx, (uint64_t)n);

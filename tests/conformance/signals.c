@@ -894,6 +894,66 @@ static void cancel(struct role *r)
 	conn_close(r);
 }
 
+static void *exit_in_recv(void *arg)
+{
+	pthread_cleanup_push(on_cancel, NULL);
+	recv(*(int *)arg, &(char){ 0 }, 1, 0);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void on_exit_signal(int sig)
+{
+	(void)sig;
+	pthread_exit(PTHREAD_CANCELED);
+}
+
+/* The thread leaves by a handler, in the middle of a call. */
+static void exit_one(struct role *r, void *(*start)(void *), int fd)
+{
+	pthread_t th;
+	void *ret;
+
+	if (pthread_create(&th, NULL, start, &fd) != 0)
+		give_up(r, "pthread_create");
+	poll(NULL, 0, 20);	/* mostly asleep by then; in time either way */
+	pthread_kill(th, SIGUSR2);
+	pthread_join(th, &ret);
+	CHECK(r, ret == PTHREAD_CANCELED);
+}
+
+/* Threads that end in a call that is the kernel's leave no trace: there is a ring afterwards. */
+static void cancel_cold(struct role *r)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	char buf[8];
+	int ep, fd;
+
+	listener_open(r);
+	conn_more(r, &r->s, &r->c);
+	fd = own_fd(r);
+	cleaned = 0;
+	cancel_type = PTHREAD_CANCEL_DEFERRED;
+	handler_set(SIGUSR2, on_exit_signal, 0);
+	ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+	MUST(r, epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev));
+	cancel_one(r, cancel_main, fd);
+	cancel_one(r, cancel_epoll, ep);
+	cancel_one(r, typed_poll, fd);
+	cancel_one(r, typed_select, fd);
+	exit_one(r, exit_in_recv, fd);
+	TRY(r, 5, cleaned);
+	MUST(r, close(ep));
+	meet(r);
+	if (r->ring)
+		conn_warm(r);
+	SERVER(r)
+		TRY(r, 5, send(r->s, "after", 5, 0));
+	CLIENT(r)
+		TRY(r, 5, recv(r->c, buf, 8, 0));
+	conn_close(r);
+}
+
 static __thread sigjmp_buf out_of_thread;
 
 static void on_thread_jump(int sig)
@@ -1093,5 +1153,6 @@ const struct conf_case signals_cases[] = {
 #endif
 	{ "signals-queued", queued, PROCESS },
 	{ "signals-cancel", cancel, TOGETHER },
+	{ "signals-cancel-cold", cancel_cold, TOGETHER | PROCESS },
 	{ NULL, NULL, 0 }
 };
