@@ -84,7 +84,10 @@ static void in_child(struct role *r, int want, void (*leave)(struct role *r))
 		return;
 	}
 	SERVER(r) {
-		served = r;
+		static struct role kept;
+
+		kept = *r;		/* what lies in main()'s frames is gone when exit() runs over them */
+		served = r = &kept;
 		atexit(on_exit_say);
 	}
 	conn_open(r);
