@@ -51,10 +51,14 @@ void section_start(void)
 	ends_known = pthread_key_create(&ends, section_ended) == 0;
 }
 
+/*
+ * Not the main thread: where others live on, programs go on with what was in its frames,
+ * over which libc would run destructors.
+ */
 void section_watch(void)
 {
 	section.watched = true;
-	if (ends_known)
+	if (ends_known && sys_gettid() != sys_getpid())
 		pthread_setspecific(ends, &section);
 }
 

@@ -19,7 +19,8 @@
  *
  * A count of threads that are inside a call of the kernel's is not taken back for a
  * handler, which mostly does return.  It comes down when the thread ends, be it there
- * (cancelled, or by a handler's pthread_exit()) or later, when a handler has jumped out.
+ * (cancelled, or by a handler's pthread_exit()) or later, when a handler has jumped out;
+ * a main thread's does not.
  */
 #ifndef BASE_SECTION_H
 #define BASE_SECTION_H
