@@ -403,13 +403,14 @@ static bool old_edge(struct eent *e, uint32_t m)
 	bool alone = !ld_rlx(&e->set->foreign) && !ld_rlx(&e->set->theirs) && !c->inherited &&
 		     !kin_shared(c);
 	uint64_t arrived = 0;
+	bool looking = conn_rx_looking(c);
 
 	e->rearmed = e->late = false;
 	if (e->orphan || m & ~(uint32_t)(EPOLLIN | EPOLLRDNORM | OUT_BITS))
 		return false;
 	if (m & IN_BITS) {
 		arrived = alone && (ours || ld_rlx(&c->meet) == MEET_BOUND) ? kernel_arrivals(c, e->fd) : 0;
-		old = arrived && arrived == e->told && e->dries == ld_rlx(&c->rx_dries);
+		old = arrived && arrived == e->told && e->dries == ld_rlx(&c->rx_dries) && !looking;
 	}
 	old = old && ours && alone && (!(m & OUT_BITS) || eset_out_old(e)) && nothing_else(e->fd);
 	if (!old && m & OUT_BITS)

@@ -328,8 +328,9 @@ uint64_t conn_arrivals(struct conn *c)
 bool eset_hup(struct eent *e)
 {
 	uint64_t at = (conn_arrivals(e->conn) >> 3) + 1;
+	bool looking = conn_rx_looking(e->conn);
 	uint32_t starved = ld_rlx(&e->conn->rx_starved);
-	bool news = e->hup_at != at || e->hup_starved != starved;
+	bool news = looking || e->hup_at != at || e->hup_starved != starved;
 
 	e->hup_at = at;
 	e->hup_starved = starved;

@@ -151,6 +151,7 @@ struct conn {
 	uint64_t rx_given;		/* stream bytes that the program has had */
 	uint16_t rx_settled;		/* the epoch whose record has been waited for once */
 	uint32_t rx_dries;		/* how often the program has found no more */
+	bool rx_looking;		/* ... or is about to: set ahead of rx_dries, which it releases */
 	uint32_t rx_starved;		/* ... where more may be between ring and kernel */
 	uint64_t rx_base;		/* rx_given when ring byte 0 of the epoch was next */
 	struct prx rx;
@@ -444,6 +445,16 @@ static inline bool conn_rx_hidden(const struct conn *c)
 static inline bool conn_hup_by_kernel(const struct conn *c)
 {
 	return ld_rlx(&c->tx_shut) && conn_tx_on_ring(c) && !conn_rx_hidden(c);
+}
+
+/*
+ * A reader may have found no more, and not counted it yet.  Asked before rx_dries and
+ * rx_starved, by who knows from the kernel that something has come: a reader who
+ * begins after that finds it.
+ */
+static inline bool conn_rx_looking(const struct conn *c)
+{
+	return ld_acq(&c->rx_looking);
 }
 
 /* ring bytes to be read now?  Without rxl: inside a guard (base/guard.h) */

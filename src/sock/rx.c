@@ -479,12 +479,13 @@ static ssize_t rx_step(struct conn *c, int fd, struct io *io)
 	if (rx_is_cold(c, io))
 		return rx_cold(c, fd, io);
 	st_rlx(&c->rx_read, true);
+	st_rlx(&c->rx_looking, true);
 	ssize_t n = rx_step_bound(c, io);
-	if (n == -EAGAIN && (owed_error(&c->owed) || ld_rlx(&c->reset)))
-		return rx_end(c, io);
-	if (n == -EAGAIN || (n > 0 && (size_t)n < io->total - io->done))
+	bool ended = n == -EAGAIN && (owed_error(&c->owed) || ld_rlx(&c->reset));
+	if (!ended && (n == -EAGAIN || (n > 0 && (size_t)n < io->total - io->done)))
 		rx_dry(c, n == -EAGAIN);
-	return n;
+	st_rel(&c->rx_looking, false);
+	return ended ? rx_end(c, io) : n;
 }
 
 /* --------------------------------------------------------------- the loop -- */
