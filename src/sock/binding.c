@@ -57,8 +57,12 @@ void conn_bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_slo
 		conn_far_bound(c);
 	}
 	/* ours is out, or about to be: a shutdown() while cold tells first */
-	if (c->tx_fin_out || (state && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT))
+	if (c->tx_fin_out || (state && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)) {
 		conn_end_say(c, SLOT_END_FIN);
+		st_rlx(&c->tx_shut, true);	/* one half of HUP, whose other may come by the ring */
+		ptx_shutdown(&c->tx);
+		c->tx_fin_out = true;
+	}
 	st_rlx(&c->meet, MEET_BOUND);
 	c->bind_answered = true;
 	c->meet_tries = 0;

@@ -43,6 +43,7 @@ enum {
 	WAIT_SELECT = 1 << 5,	/* ... by select */
 	WAIT_EPOLL = 1 << 6,	/* ... by epoll */
 	WARMS = 1 << 7,		/* COLD, and calls conn_warm() itself: on a ring it is to be */
+	ONE_WAY = 1 << 8,	/* ... in one direction */
 };
 
 struct role;

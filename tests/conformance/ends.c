@@ -256,6 +256,48 @@ static void told_end_stays(struct role *r)
 	}
 }
 
+/* A request, the end of it, and a reply that goes on a ring only then: the other end is both. */
+static void half_close_first(struct role *r)
+{
+	enum { PIECES = 150, PIECE = 1000 };
+	static __thread char buf[8000];
+	int i, lost = 0;
+
+	conn_open(r);
+	CLIENT(r) {
+		TRY(r, 10, send(r->c, buf, 10, 0));
+		TRY(r, 0, shutdown(r->c, SHUT_WR));
+	}
+	SERVER(r) {
+		TRY(r, 10, recv(r->s, buf, 10, MSG_WAITALL));
+		TRY(r, 0, recv(r->s, buf, 10, 0));
+	}
+	for (i = 0; i < PIECES; i++) {
+		SERVER(r) {
+			MUST(r, send(r->s, buf, PIECE, 0));
+			poll(NULL, 0, 2);	/* the attach happens in the background */
+		}
+		CLIENT(r)
+			MUST(r, recv(r->c, buf, PIECE, MSG_WAITALL));
+	}
+	SERVER(r) {
+		TRY(r, (long)sizeof(buf), send(r->s, buf, sizeof(buf), 0));
+		TRY(r, 0, close(r->s));
+	}
+	CLIENT(r) {
+		TRY(r, POLLRDHUP | POLLHUP, event_settled(r->c, POLLRDHUP, POLLRDHUP));
+		for (i = 0; i < 200; i++) {
+			struct pollfd p = { .fd = r->c };
+
+			lost += poll(&p, 1, 0) != 1 || p.revents != POLLHUP;
+		}
+		TRY(r, 0, lost);
+		TRY(r, (long)sizeof(buf), recv(r->c, buf, sizeof(buf), MSG_WAITALL));
+		TRY(r, 0, recv(r->c, buf, 1, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
 static void close_unread(struct role *r)
 {
 	char buf[16];
@@ -483,6 +525,7 @@ const struct conf_case ends_cases[] = {
 	{ "ends-exit-after-write", exit_after_write, PROCESS },
 	{ "ends-quick-exit-after-write", quick_exit_after_write, PROCESS | UNCOUNTED },
 	{ "ends-told-end-stays", told_end_stays, 0 },
+	{ "ends-half-close-first", half_close_first, COLD | WARMS | ONE_WAY },
 	{ "ends-close-unread", close_unread, 0 },
 	{ "ends-reset-and-data", reset_and_data, 0 },
 	{ "ends-linger-zero", linger_zero, 0 },

@@ -74,12 +74,13 @@ static void cases_list(void)
 
 	for (i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		for (c = tables[i]; c->name; c++)
-			printf("%s process%s%s %s%s%s\n", c->name,
+			printf("%s process%s%s %s%s%s%s\n", c->name,
 			       case_plays(c, ROLES_THREAD) ? ",thread" : "",
 			       case_plays(c, ROLES_SAME) ? ",same" : "",
 			       c->flags & COLD ? "cold" : "ring",
 			       c->flags & UNCOUNTED ? ",uncounted" : "",
-			       c->flags & WARMS ? ",warms" : "");
+			       c->flags & WARMS ? ",warms" : "",
+			       c->flags & ONE_WAY ? ",one-way" : "");
 }
 
 static void fd_place(int fd, int number)
