@@ -440,6 +440,8 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 	if (edge && m & EPOLLHUP) {
 		if (!eset_hup(e) && (!(m & EPOLLERR) || e->told & 1))
 			m = 0;		/* of our own doing: it has been told */
+		else
+			eset_told_end(e, m);
 	} else if (edge && !(e->events & EPOLLONESHOT) && old_edge(e, m)) {
 		m = 0;
 	}

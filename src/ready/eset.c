@@ -337,6 +337,18 @@ bool eset_hup(struct eent *e)
 	return news;
 }
 
+/* An error that was told may have been taken since, which is no news. */
+static bool arrivals_new(const struct eent *e, uint64_t now)
+{
+	return now >> 3 != e->told >> 3 || now & ~e->told & 7;
+}
+
+void eset_told_end(struct eent *e, uint32_t m)
+{
+	e->told = conn_arrivals(e->conn) | 6 | (m & EPOLLERR ? 1 : 0);
+	e->dries = ld_rlx(&e->conn->rx_dries);
+}
+
 void eset_told(struct eent *e)
 {
 	e->news = 0;
@@ -370,7 +382,7 @@ uint32_t eset_report(struct eent *e, uint32_t m)
 	now = conn_arrivals(e->conn);
 	bool out = news & m & OUT_BITS && (!eset_out_old(e) || m & (EPOLLERR | EPOLLHUP));
 	bool in = news & EPOLLIN && m & ~(uint32_t)OUT_BITS &&
-		  (now != e->told || e->dries != ld_rlx(&e->conn->rx_dries));
+		  (arrivals_new(e, now) || e->dries != ld_rlx(&e->conn->rx_dries));
 	if (news != NEWS_ALL && !out && !in)
 		return 0;
 	eset_told(e);

@@ -96,6 +96,8 @@ void eset_data(struct eent *e, uint64_t data);
 struct eent *eset_by_data(struct eset *s, uint64_t data);
 /* What has come so far has been told. */
 void eset_told(struct eent *e);
+/* ... by the kernel, with HUP: m. */
+void eset_told_end(struct eent *e, uint32_t m);
 /* The program sets the entry anew: what there is will be told. */
 void eset_untold(struct eent *e);
 /*

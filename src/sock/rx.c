@@ -235,7 +235,7 @@ static bool rx_is_cold(const struct conn *c, const struct io *io)
 		return true;
 	return unlikely(io->msg || ld_rlx(&c->lowat)) && ld_rlx(&c->meet) == MEET_OVER &&
 	       c->rx.state == PRX_RAW && !c->rx.drop && !c->rx_shut && !owed_error(&c->owed) &&
-	       !ld_rlx(&c->reset) && !conn_still_to_come(c);
+	       !ld_rlx(&c->reset) && !rx_behind(c) && !conn_still_to_come(c);
 }
 
 /* A cold read is over: n bytes or -errno.  rxl held. */

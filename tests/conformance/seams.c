@@ -320,6 +320,42 @@ static void spliced_look(struct role *r)
 	conn_close(r);
 }
 
+/* A message, where the peer of a connection that has gone back for good comes to the ring once more. */
+static void message_behind_switch(struct role *r)
+{
+	enum { ALL = 8100, SPLICED = 3000, MORE = 20000 };
+	static __thread char buf[ALL + MORE];
+	struct iovec v = { buf, 100 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	conn_open(r);
+	SERVER(r)
+		TRY(r, ALL, send(r->s, buf, ALL, 0));
+	CLIENT(r) {
+		int p[2];
+
+		TRY(r, ALL, readable_await(r->c, ALL));
+		MUST(r, pipe(p));
+		TRY(r, SPLICED, splice(r->c, NULL, p[1], NULL, SPLICED, 0));
+		close(p[0]);
+		close(p[1]);
+		TRY(r, 100, recvmsg(r->c, &m, 0));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, MORE, send(r->s, buf, MORE, 0));
+		TRY(r, 10, send(r->s, buf, 10, 0));
+		drained_await(r->s);
+	}
+	meet(r);
+	v.iov_len = sizeof(buf);
+	CLIENT(r) {
+		TRY(r, ALL - SPLICED - 100 + MORE + 10, recvmsg(r->c, &m, MSG_DONTWAIT));
+		TRY(r, -EAGAIN, recv(r->c, buf, 1, MSG_DONTWAIT));
+	}
+	conn_close(r);
+}
+
 static void refused_shows(struct role *r)
 {
 	static __thread char buf[4096];
@@ -512,6 +548,42 @@ static void reset_then_set(struct role *r)
 		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
 		TRY(r, 6, recv(r->c, buf, sizeof(buf), 0));
 		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		close(ep);
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* ... and an edge, told by the kernel: taking the error is no news. */
+static void reset_edge_once(struct role *r)
+{
+	static __thread char buf[40000];
+	int ep;
+
+	conn_open(r);
+	SERVER(r) {	/* more than a ring takes, and read late: by the kernel */
+		TRY(r, (long)sizeof(buf), send(r->s, buf, sizeof(buf), 0));
+		drained_await(r->s);
+	}
+	CLIENT(r) {
+		TRY(r, (long)sizeof(buf), readable_await(r->c, sizeof(buf)));
+		TRY(r, (long)sizeof(buf), recv(r->c, buf, sizeof(buf), MSG_WAITALL));
+		TRY(r, 1, send(r->c, "u", 1, 0));
+	}
+	SERVER(r) {
+		TRY(r, 1, readable_await(r->s, 1));
+		TRY(r, 0, close(r->s));
+	}
+	CLIENT(r) {
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+
+		ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		event_await(r->c, 0);
+		TRY(r, 0, epoll_ctl(ep, EPOLL_CTL_ADD, r->c, &ev));
+		TRY(r, 1, epoll_wait(ep, &ev, 1, 1000));
+		TRY(r, EPOLLIN | EPOLLERR | EPOLLHUP, ev.events);
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), 0));
+		TRY(r, 0, epoll_wait(ep, &ev, 1, 50));
 		close(ep);
 		TRY(r, 0, close(r->c));
 	}
@@ -1383,12 +1455,14 @@ const struct conf_case seams_cases[] = {
 	{ "seam-recv-of-nothing", recv_of_nothing, 0 },
 	{ "seam-refused-shows", refused_shows, 0 },
 	{ "seam-spliced-look", spliced_look, 0 },
+	{ "seam-message-behind-switch", message_behind_switch, 0 },
 	{ "seam-refused-seen", refused_seen, 0 },
 	{ "seam-shut-rd-cold", shut_rd_cold, TOGETHER },
 	{ "seam-shut-rd-then-back", shut_rd_then_back, WAIT_EPOLL },
 	{ "seam-shut-rd-once-back", shut_rd_once_back, WAIT_EPOLL },
 	{ "seam-shut-both-over-sent", shut_both_over_sent, 0 },
 	{ "seam-reset-then-set", reset_then_set, 0 },
+	{ "seam-reset-edge-once", reset_edge_once, 0 },
 	{ "seam-peek-all", peek_all, TOGETHER },
 	{ "seam-state-told", state_told, 0 },
 	{ "seam-select-except-over", select_except_over, 0 },
