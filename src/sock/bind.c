@@ -33,6 +33,7 @@
 #include "sock/meeting.h"
 #include "sock/msgs.h"
 #include "sock/owner.h"
+#include "sock/parked.h"
 #include "sock/pledge.h"
 #include "sock/rule.h"
 #include "sock/show.h"
@@ -143,7 +144,8 @@ static int peer_matches(const struct link *l, const struct meet_tuple *t, const 
 	       pledge_seen_enough(m->a + m->b) ? 0 : -EACCES;
 }
 
-static void on_bind(struct link *l, const struct wire_msg *m)
+/* again: it has been parked, and is to be answered now. */
+static void on_bind(struct link *l, const struct wire_msg *m, bool again)
 {
 	struct meet_tuple theirs, t;
 	struct wire_msg answer_msg;
@@ -180,6 +182,10 @@ static void on_bind(struct link *l, const struct wire_msg *m)
 		conn_unlock_both(c);
 		lock_drop(&engine.poll_lock);
 		lock_drop(&kin_lock);
+	}
+	if (err == -EAGAIN && !again && parked_put(l, m, c)) {
+		conn_put(c);
+		return;
 	}
 	if (err == -EAGAIN || err == -ENOMEM)
 		reply(l, m, WIRE_LATER, err == -ENOMEM ? REASON_NO_MEMORY : REASON_NONE);
@@ -261,7 +267,7 @@ static void on_not_bound(struct link *l, struct conn *c, const struct wire_msg *
 static void handle(struct link *l, const struct wire_msg *m)
 {
 	if (m->type == WIRE_BIND) {
-		on_bind(l, m);
+		on_bind(l, m, false);
 		return;
 	}
 	lock_take(&engine.poll_lock);
@@ -276,6 +282,11 @@ static void handle(struct link *l, const struct wire_msg *m)
 	else
 		on_not_bound(l, c, m);
 	conn_put(c);
+}
+
+static void on_parked(struct link *l, const struct wire_msg *m)
+{
+	on_bind(l, m, true);
 }
 
 /*
@@ -303,6 +314,7 @@ void bind_start(void)
 {
 	accepted_forget_all();
 	inbox_start(handle);
+	parked_start(on_parked);
 	link_set_user(&msgs_user);
 	show_start();
 	pledge_start();
@@ -322,6 +334,7 @@ void bind_forget_all(void)
 	window_forget_all();
 	accepted_forget_all();
 	inbox_start(handle);
+	parked_start(on_parked);
 	hint_forget_all();
 	again_forget_all();
 	owner_forget();

@@ -7,8 +7,8 @@
 
 #include "progress/bg.h"
 
-#define INBOX		2048
-#define INBOX_BINDS	512		/* the rest is for answers, one for a slot */
+#define INBOX		4096
+#define INBOX_BINDS	2048		/* two full links ask at once; the rest is for answers, one for a slot */
 
 static struct {
 	struct lock lock;

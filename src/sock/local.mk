@@ -56,6 +56,8 @@ libcore_la_SOURCES += \
 	src/sock/owed.h \
 	src/sock/owner.c \
 	src/sock/owner.h \
+	src/sock/parked.c \
+	src/sock/parked.h \
 	src/sock/pledge.c \
 	src/sock/pledge.h \
 	src/sock/process.c \

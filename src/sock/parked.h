@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * parked.h - BINDs that name bytes which our program has not read yet
+ *
+ * The proof is over those bytes, so it cannot be checked before they are read; a
+ * connection that is asked for early has its answer when they are, and needs no
+ * second BIND.  Who does not read for PARKED_MS has the peer ask again (LATER).
+ *
+ * All functions: the background thread, no lock held.
+ */
+#ifndef SOCK_PARKED_H
+#define SOCK_PARKED_H
+
+#include "link/link.h"
+#include "sock/conn.h"
+
+#define PARKED_MOST	1024
+#define PARKED_MS	500
+
+/* m, a BIND, can be answered, or never can; l is held meanwhile. */
+typedef void parked_fn(struct link *l, const struct wire_msg *m);
+
+/*
+ * m, a BIND that came on l, is for c: keep it until c has read and written as much as
+ * it names.  Return: false where c has, or there is no room.
+ */
+bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c);
+/* Empty.  At start, and in a child. */
+void parked_start(parked_fn *fn);
+
+#endif
