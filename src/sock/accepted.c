@@ -17,6 +17,8 @@
 static struct lock accept_lock;			/* leaf: buckets */
 static struct list buckets[BUCKETS];
 
+static uint32_t coming;
+
 static struct list *bucket(uint16_t peer_port)
 {
 	return &buckets[(peer_port * 40503u >> 6) % BUCKETS];
@@ -28,6 +30,16 @@ void accepted_put(struct conn *c, uint16_t peer_port)
 	c->tuple.rport = peer_port;
 	list_push(bucket(peer_port), &c->accepted);
 	lock_drop(&accept_lock);
+}
+
+void accepted_comes(bool begins)
+{
+	add_acqrel(&coming, begins ? 1u : -1u);	/* pairs with accepted_coming() */
+}
+
+bool accepted_coming(void)
+{
+	return ld_acq(&coming) != 0;
 }
 
 void accepted_del(struct conn *c)
@@ -89,6 +101,7 @@ struct conn *accepted_find(const struct meet_tuple *t)
 void accepted_forget_all(void)
 {
 	lock_reset(&accept_lock);
+	coming = 0;
 	for (int i = 0; i < BUCKETS; i++)
 		list_init(&buckets[i]);
 }

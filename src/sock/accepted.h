@@ -9,6 +9,10 @@
 void accepted_put(struct conn *c, uint16_t peer_port);
 /* The conn is going away: it cannot be found any more.  Both locks held. */
 void accepted_del(struct conn *c);
+/* A thread has a number from accept(), and is about to put its conn, or has done so. */
+void accepted_comes(bool begins);
+/* Is there such a thread?  Then who is not found may be in a moment. */
+bool accepted_coming(void);
 /* The one with this tuple, with a reference, or NULL.  No conn lock held. */
 struct conn *accepted_find(const struct meet_tuple *t);
 

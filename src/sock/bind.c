@@ -144,8 +144,7 @@ static int peer_matches(const struct link *l, const struct meet_tuple *t, const 
 	       pledge_seen_enough(m->a + m->b) ? 0 : -EACCES;
 }
 
-/* again: it has been parked, and is to be answered now. */
-static void on_bind(struct link *l, const struct wire_msg *m, bool again)
+static void on_bind(struct link *l, const struct wire_msg *m, enum parked_for parked)
 {
 	struct meet_tuple theirs, t;
 	struct wire_msg answer_msg;
@@ -156,7 +155,10 @@ static void on_bind(struct link *l, const struct wire_msg *m, bool again)
 		return;
 	}
 	meet_tuple_swap(&t, &theirs);
+	bool coming = accepted_coming();	/* asked first: who has come meanwhile is found */
 	struct conn *c = accepted_find(&t);
+	if (!c && coming && parked == PARKED_NOT && parked_put(l, m, NULL))
+		return;
 	if (!c) {
 		bool later = l->peer_family && owner_still_queued(&t);
 
@@ -183,7 +185,7 @@ static void on_bind(struct link *l, const struct wire_msg *m, bool again)
 		lock_drop(&engine.poll_lock);
 		lock_drop(&kin_lock);
 	}
-	if (err == -EAGAIN && !again && parked_put(l, m, c)) {
+	if (err == -EAGAIN && parked != PARKED_UNREAD && parked_put(l, m, c)) {
 		conn_put(c);
 		return;
 	}
@@ -267,7 +269,7 @@ static void on_not_bound(struct link *l, struct conn *c, const struct wire_msg *
 static void handle(struct link *l, const struct wire_msg *m)
 {
 	if (m->type == WIRE_BIND) {
-		on_bind(l, m, false);
+		on_bind(l, m, PARKED_NOT);
 		return;
 	}
 	lock_take(&engine.poll_lock);
@@ -282,11 +284,6 @@ static void handle(struct link *l, const struct wire_msg *m)
 	else
 		on_not_bound(l, c, m);
 	conn_put(c);
-}
-
-static void on_parked(struct link *l, const struct wire_msg *m)
-{
-	on_bind(l, m, true);
 }
 
 /*
@@ -314,7 +311,7 @@ void bind_start(void)
 {
 	accepted_forget_all();
 	inbox_start(handle);
-	parked_start(on_parked);
+	parked_start(on_bind);
 	link_set_user(&msgs_user);
 	show_start();
 	pledge_start();
@@ -334,7 +331,7 @@ void bind_forget_all(void)
 	window_forget_all();
 	accepted_forget_all();
 	inbox_start(handle);
-	parked_start(on_parked);
+	parked_start(on_bind);
 	hint_forget_all();
 	again_forget_all();
 	owner_forget();

@@ -734,6 +734,7 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 	} while (unlikely(s == -EMFILE) && process_make_room());
 	if (s < 0)
 		return s;
+	accepted_comes(true);
 	if (unlikely(privfd_moved())) {
 		sock_purge(s);		/* while the number is still ours */
 		privfd_settle(&s, 1, 0);
@@ -761,8 +762,10 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 		establish(c, false);
 		show_new(c);		/* before others can find it */
 		bind_accepted(l, c, &peer);
-		hurry(s, false);
 	}
+	accepted_comes(false);
+	if (c)
+		hurry(s, false);
 	return s;
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "meet/proof.h"
 #include "progress/bg.h"
+#include "sock/accepted.h"
 
 #define PAUSE_MS_LEAST	1
 #define PAUSE_MS_MOST	16
@@ -16,6 +17,7 @@ static struct parked {
 	struct link *link;
 	uint32_t id, gen;
 	uint64_t until_ns;
+	bool unknown;
 	struct wire_msg m;
 } parked[PARKED_MOST];
 static uint32_t nparked, pause_ms;
@@ -34,8 +36,9 @@ static bool ripe(struct conn *c, const struct wire_msg *m)
 
 static bool due(const struct parked *p, uint64_t now)
 {
-	struct conn *c = conn_find(p->id, p->gen);
-	bool yes = !c || now >= p->until_ns || ld_rlx(&p->link->state) == LINK_DEAD || ripe(c, &p->m);
+	struct conn *c = p->unknown ? NULL : conn_find(p->id, p->gen);
+	bool yes = now >= p->until_ns || ld_rlx(&p->link->state) == LINK_DEAD ||
+		   (p->unknown ? !accepted_coming() : !c || ripe(c, &p->m));
 
 	if (c)
 		conn_put(c);
@@ -45,32 +48,35 @@ static bool due(const struct parked *p, uint64_t now)
 static void on_timer(struct bg_timer *t)
 {
 	uint64_t now = clock_ns();
-	uint32_t left = 0;
+	uint32_t i = 0;
 
 	pause_ms = MIN(2 * pause_ms, (uint32_t)PAUSE_MS_MOST);
-	for (uint32_t i = 0; i < nparked; i++) {
+	while (i < nparked) {
 		struct parked p = parked[i];
 
 		if (!due(&p, now)) {
-			parked[left++] = p;
+			i++;
 			continue;
 		}
-		answer(p.link, &p.m);
+		parked[i] = parked[--nparked];
+		answer(p.link, &p.m, p.unknown ? PARKED_UNKNOWN : PARKED_UNREAD);
 		link_drop(p.link);
 		pause_ms = PAUSE_MS_LEAST;
 	}
-	nparked = left;
 	if (nparked)
 		bg_timer_set(t, clock_ns() + pause_ms * NS_PER_MS);
 }
 
 bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c)
 {
-	if (nparked == PARKED_MOST || ripe(c, m))
+	uint64_t most_ms = c ? PARKED_MS : PARKED_NEW_MS;
+
+	if (nparked == PARKED_MOST || (c && ripe(c, m)))
 		return false;
 	link_hold(l);
-	parked[nparked++] = (struct parked){ .link = l, .id = c->id, .gen = ld_rlx(&c->gen), .m = *m,
-					     .until_ns = clock_ns() + PARKED_MS * NS_PER_MS };
+	parked[nparked++] = (struct parked){ .link = l, .id = c ? c->id : 0, .gen = c ? ld_rlx(&c->gen) : 0,
+					     .until_ns = clock_ns() + most_ms * NS_PER_MS,
+					     .unknown = !c, .m = *m };
 	timer.fn = on_timer;
 	if (nparked == 1 || pause_ms != PAUSE_MS_LEAST) {
 		pause_ms = PAUSE_MS_LEAST;

@@ -4,7 +4,8 @@
  *
  * The proof is over those bytes, so it cannot be checked before they are read; a
  * connection that is asked for early has its answer when they are, and needs no
- * second BIND.  Who does not read for PARKED_MS has the peer ask again (LATER).
+ * second BIND.  Who does not read for PARKED_MS has the peer ask again (LATER).  And
+ * BINDs of connections that a thread of ours is just accepting.
  *
  * All functions: the background thread, no lock held.
  */
@@ -16,13 +17,18 @@
 
 #define PARKED_MOST	1024
 #define PARKED_MS	500
+#define PARKED_NEW_MS	20
+
+/* What it has waited for; for each at most once. */
+enum parked_for { PARKED_NOT, PARKED_UNKNOWN, PARKED_UNREAD };
 
 /* m, a BIND, can be answered, or never can; l is held meanwhile. */
-typedef void parked_fn(struct link *l, const struct wire_msg *m);
+typedef void parked_fn(struct link *l, const struct wire_msg *m, enum parked_for why);
 
 /*
  * m, a BIND that came on l, is for c: keep it until c has read and written as much as
- * it names.  Return: false where c has, or there is no room.
+ * it names.  c NULL: it names nobody who is known, until nobody is being accepted.
+ * Return: false where it need not wait, or there is no room.
  */
 bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c);
 /* Empty.  At start, and in a child. */

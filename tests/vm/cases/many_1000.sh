@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# seconds: 1200
-# long
+# seconds: 200
 # A thousand connections of two processes over soft-RoCE: one link, few registrations.
 rxe_up
 ip link set lo up

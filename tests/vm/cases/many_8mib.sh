@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# seconds: 900
-# long
+# seconds: 200
 # What many does, with what an ordinary user may lock on most systems, and as many
 # connections as it takes to use that up.
 rxe_up
