@@ -66,7 +66,8 @@ struct rnic_setting {
 	X(mute_meeting, "mute-meeting") \
 	X(babble, "babble") \
 	X(hurry, "hurry") \
-	X(far, "far")
+	X(far, "far") \
+	X(no_netlink, "no-netlink")
 
 struct fault_setting {
 #define X(field, name) uint32_t field;

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/privfd.h"
 #include "base/sys.h"
 #include "base/util.h"
@@ -34,7 +35,7 @@
 void diag_open(struct diag *d)
 {
 	memset(d, 0, offsetof(struct diag, buf));
-	d->fd = PRIVFD_NEW(sys3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	d->fd = config.fault.no_netlink ? -EAFNOSUPPORT : PRIVFD_NEW(sys3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
 				NETLINK_SOCK_DIAG));
 	if (d->fd < 0)
 		d->fd = -1;
