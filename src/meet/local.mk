@@ -14,6 +14,8 @@ libcore_la_SOURCES += \
 	src/meet/names.c \
 	src/meet/proof.c \
 	src/meet/proof.h \
+	src/meet/scan.c \
+	src/meet/scan.h \
 	src/meet/silence.c \
 	src/meet/silence.h \
 	src/meet/tuple.c

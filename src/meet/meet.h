@@ -10,7 +10,7 @@
  *   names.c   abstract Unix names of a port      cred.c   who is at the other end
  *   msg.h     the messages                       diag.c   whose is a TCP socket
  *   ask.h     the connecting side                answer.h the accepting side
- *   proof.h   who has seen the stream
+ *   proof.h   who has seen the stream        scan.h   the same without netlink
  */
 #ifndef MEET_MEET_H
 #define MEET_MEET_H
@@ -110,34 +110,56 @@ struct diag_result {
 	uint8_t state;			/* TCP_ESTABLISHED, ... */
 };
 
+/* What was read of /proc/net/tcp (scan.h). */
+struct scan {
+	uint32_t begun;			/* the number of the last; 0: none yet */
+	uint64_t until_ns;		/* before that no other begins */
+	struct scan_line *lines;	/* room for so many, and as many chains */
+	uint32_t most, room, n, chains;
+	bool all;			/* there were no more than that */
+	int err, err6;			/* of the files */
+	uint64_t secret[2];
+	struct meet_tuple asked;	/* for whom it was made */
+	bool asked_found;
+	struct diag_result asked_is;
+	char buf[DIAG_SCAN_BYTES];
+};
+
 struct diag {
 	int fd;				/* netlink socket, -1: none */
 	uint32_t seq;
 	bool proven;			/* it has found something: its ENOENT is to be believed */
-	bool scanned;			/* scan_ns counts */
-	uint64_t scan_ns;		/* when /proc was read last */
+	struct scan scan;
 	char buf[DIAG_SCAN_BYTES];
 };
 
-/* Never fails for want of netlink: then every lookup reads /proc. */
+/*
+ * d is zeroes, or was open before: then scans are numbered on.  Never fails for want of
+ * netlink: then every lookup reads /proc.
+ */
 void diag_open(struct diag *d);
 void diag_close(struct diag *d);
+/* What was read of /proc is of no use any more. */
+void diag_drop(struct diag *d);
+/* In a child: the descriptor is closed already. */
+void diag_forget(struct diag *d);
 
 /*
  * Find the TCP socket at the *other* end of the connection t (t as this end
- * sees it).  now_ns: the caller's monotonic clock.
+ * sees it).  now_ns: the caller's monotonic clock.  first: diag_next() at a time when
+ * this end of the connection was there.
  * Return: 0; -ENOENT: no such socket in this network namespace (the peer is
  * elsewhere, or behind address translation); -EAGAIN: needs /proc, which was
- * read less than 100 ms ago, try again; other -errno: the kernel does not tell
- * (reason owner-unknown).
+ * read less than 100 ms ago and before first, try again; other -errno: the kernel does
+ * not tell (reason owner-unknown).
  * Context: the background thread; some 15 us, or tens of ms for /proc.
  */
-int diag_lookup(struct diag *d, const struct meet_tuple *t, uint64_t now_ns,
+int diag_lookup(struct diag *d, const struct meet_tuple *t, uint32_t first, uint64_t now_ns,
 		struct diag_result *r);
-
-/* Half of the fallback: look for the socket whose own view is t in one file. */
-int diag_scan_file(struct diag *d, const char *path, const struct meet_tuple *t,
-		   struct diag_result *r);
+/* The first reading of /proc that can answer for a connection that is there now; not 0. */
+uint32_t diag_next(const struct diag *d);
+/* Would one be answered now that is there since diag_next() was first? */
+bool diag_ready(const struct diag *d, uint32_t first, uint64_t now_ns);
 
 /* ---- what drives ask.c and answer.c ---- */
 

@@ -135,10 +135,11 @@ static int accept_bind(struct conn *c, struct link *l, const struct wire_msg *m,
 }
 
 /* Is the peer of l where t's other end is?  Return: as owner_matches(). */
-static int peer_matches(const struct link *l, const struct meet_tuple *t, const struct wire_msg *m)
+static int peer_matches(const struct link *l, struct conn *c, const struct meet_tuple *t,
+			const struct wire_msg *m)
 {
 	if (!l->peer_family)
-		return owner_matches(t, l->peer_uid);
+		return owner_matches(c, l->peer_uid);
 	return l->peer_family == t->family &&
 	       memcmp(l->peer_addr, t->raddr, sizeof(t->raddr)) == 0 &&
 	       pledge_seen_enough(m->a + m->b) ? 0 : -EACCES;
@@ -157,7 +158,7 @@ static void on_bind(struct link *l, const struct wire_msg *m, enum parked_for pa
 	meet_tuple_swap(&t, &theirs);
 	bool coming = accepted_coming();	/* asked first: who has come meanwhile is found */
 	struct conn *c = accepted_find(&t);
-	if (!c && coming && parked == PARKED_NOT && parked_put(l, m, NULL))
+	if (!c && coming && parked == PARKED_NOT && parked_put(l, m, NULL, false))
 		return;
 	if (!c) {
 		bool later = l->peer_family && owner_still_queued(&t);
@@ -165,7 +166,8 @@ static void on_bind(struct link *l, const struct wire_msg *m, enum parked_for pa
 		reply(l, m, later ? WIRE_LATER : WIRE_NOT_MINE, REASON_NONE);
 		return;
 	}
-	int err = peer_matches(l, &t, m);
+	int err = peer_matches(l, c, &t, m);
+	bool whose = err == -EAGAIN;
 	if (!err && rule_forbids(c, l->dev)) {
 		meeting_give_up(c, REASON_NO_RNIC);
 		err = -EACCES;
@@ -185,7 +187,7 @@ static void on_bind(struct link *l, const struct wire_msg *m, enum parked_for pa
 		lock_drop(&engine.poll_lock);
 		lock_drop(&kin_lock);
 	}
-	if (err == -EAGAIN && parked != PARKED_UNREAD && parked_put(l, m, c)) {
+	if (err == -EAGAIN && parked != PARKED_UNREAD && parked_put(l, m, c, whose)) {
 		conn_put(c);
 		return;
 	}

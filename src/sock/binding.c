@@ -18,6 +18,7 @@
 #include "sock/far.h"
 #include "sock/kin.h"
 #include "sock/meeting.h"
+#include "sock/owner.h"
 #include "sock/show.h"
 #include "sock/unseen.h"
 #include "sock/window.h"
@@ -67,6 +68,7 @@ void conn_bound(struct conn *c, struct link *l, uint16_t slot, uint16_t peer_slo
 	c->bind_answered = true;
 	c->meet_tries = 0;
 	c->hint_tried = 0;
+	owner_renew(c);
 	st_rlx(&c->ever_bound, true);
 	fence_full();	/* pairs with ready_poll(): noted as plain, then ever_bound */
 	st_rlx(&c->why, REASON_CLOSED_FIRST);

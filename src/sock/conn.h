@@ -208,6 +208,7 @@ struct conn {
 	uint32_t peer_uid;		/* whose the other end is, says the kernel */
 	uint8_t only;			/* enum conn_only; a child's, too */
 	bool elsewhere;			/* ... that there is none on this host */
+	uint32_t owner_first;		/* ... by this reading of /proc or a later one; 0: not asked yet */
 	uint64_t bind_ns;		/* when BIND went out */
 	bool asked_again;		/* ... after some time, not for its traffic */
 	uint32_t meet_tries;

@@ -105,7 +105,7 @@ static enum meet_verdict own(void *arg, const struct meet_asker *who, enum reaso
 
 	if (!c)
 		return MEET_NOT_MINE;
-	int err = who->cred_proves ? owner_matches(&who->tuple, who->cred.uid) : -EACCES;
+	int err = who->cred_proves ? owner_matches(c, who->cred.uid) : -EACCES;
 	if (err == -EACCES) {
 		*why = REASON_PEER_UNPROVEN;
 		listener_unanswered(c, &(enum reason){ who->cred_proves ? *why : REASON_OWNER_UNKNOWN });

@@ -221,6 +221,15 @@ static void meet_ahead(struct conn *c)
 		hosts_ask(c, met);
 }
 
+/* Not accepted yet, or it takes another reading of /proc to know. */
+static void meet_with_owner(struct conn *c)
+{
+	uint32_t ms = owner_retry_ms();
+
+	c->meet_tries += MIN(ms / RETRY_MS - 1, MAX_TRIES / 2u);	/* no longer than with netlink */
+	meet_again(c, ms);
+}
+
 /* The other end is not here. */
 static void meet_elsewhere(struct conn *c)
 {
@@ -274,11 +283,11 @@ void bind_meet(struct conn *c)
 		meeting_give_up(c, REASON_CLOSED_FIRST);
 		return;
 	}
-	err = owner_find(&c->tuple, &r);
+	err = owner_find(c, &r);
 	if (err == -ENOENT) {
 		meet_elsewhere(c);
 	} else if (err == -EAGAIN || (!err && r.inode == 0)) {
-		meet_again(c, RETRY_MS);
+		meet_with_owner(c);
 	} else if (err || !meet_uid_proves(r.uid)) {
 		meeting_give_up(c, REASON_OWNER_UNKNOWN);
 	} else if (engine.here->rnic->cm_only || rule_forbids(c, engine.here)) {

@@ -2,50 +2,82 @@
 /*
  * owner.c - see owner.h
  *
- * sock_diag is opened at the first question.
+ * sock_diag is opened at the first question.  What was read of /proc in its place is
+ * of use until it is read again; if nobody asks for that any more it is given back.
  */
 #define _GNU_SOURCE
 #include "sock/owner.h"
 
+#include <string.h>
+
 #include "base/clock.h"
+#include "progress/bg.h"
 #include "sock/act.h"
 #include "sock/bind.h"
 
-#define MATCH_MS	100
+#define KEPT_MS		1000
+#define RETRY_MS	3
 
 static struct diag diag;
 static bool diag_opened;
+static struct bg_timer kept;
 
-/* who asked last, for the BIND that follows: /proc is not read twice for it */
-static struct matched {
-	struct meet_tuple tuple;
-	uint32_t uid;
-	uint64_t until_ns;
-} matched;
+static void on_kept(struct bg_timer *t)
+{
+	if (clock_ns() < diag.scan.until_ns)
+		bg_timer_set(t, diag.scan.until_ns);
+	else
+		diag_drop(&diag);
+}
 
-int owner_find(const struct meet_tuple *t, struct diag_result *r)
+static int ask(const struct meet_tuple *t, uint32_t first, struct diag_result *r)
 {
 	if (!diag_opened) {
 		diag_open(&diag);
 		diag_opened = true;
 	}
-	return diag_lookup(&diag, t, clock_ns(), r);
+	uint32_t before = diag_next(&diag);
+	int err = diag_lookup(&diag, t, first, clock_ns(), r);
+
+	if (diag_next(&diag) != before) {
+		kept.fn = on_kept;
+		bg_timer_set(&kept, clock_ns() + KEPT_MS * NS_PER_MS);
+	}
+	return err;
 }
 
-int owner_matches(const struct meet_tuple *t, uint32_t uid)
+int owner_find(struct conn *c, struct diag_result *r)
+{
+	if (!c->owner_first)
+		c->owner_first = diag_next(&diag);
+	return ask(&c->tuple, c->owner_first, r);
+}
+
+int owner_matches(struct conn *c, uint32_t uid)
 {
 	struct diag_result r;
-	int err = owner_find(t, &r);
+	int err = owner_find(c, &r);
 
-	if (err == -EAGAIN && meet_tuple_equal(t, &matched.tuple) && uid == matched.uid &&
-	    clock_ns() < matched.until_ns)
-		return 0;
 	if (err == -EAGAIN)
 		return err;
-	if (err || r.uid != uid)
-		return -EACCES;
-	matched = (struct matched){ *t, uid, clock_ns() + MATCH_MS * NS_PER_MS };
-	return 0;
+	return err || r.uid != uid ? -EACCES : 0;
+}
+
+bool owner_ready(const struct conn *c)
+{
+	return diag_ready(&diag, c->owner_first, clock_ns());
+}
+
+uint32_t owner_retry_ms(void)
+{
+	uint64_t now = clock_ns(), until = diag.scan.until_ns;
+
+	return MAX((uint32_t)RETRY_MS, until > now ? (uint32_t)((until - now) / NS_PER_MS) + 1 : 0);
+}
+
+void owner_renew(struct conn *c)
+{
+	c->owner_first = diag_next(&diag);
 }
 
 bool owner_still_queued(const struct meet_tuple *t)
@@ -54,7 +86,8 @@ bool owner_still_queued(const struct meet_tuple *t)
 	struct diag_result r;
 
 	meet_tuple_swap(&theirs, t);
-	return !owner_find(&theirs, &r) && r.inode == 0;
+	/* "later" is said in vain at the worst */
+	return !ask(&theirs, diag_next(&diag) - 1, &r) && r.inode == 0;
 }
 
 bool bind_peer_gone(struct conn *c)
@@ -66,7 +99,9 @@ bool bind_peer_gone(struct conn *c)
 	/* a FIN may be stuck behind bytes that our program does not read */
 	if (!c->tuple_known || !diag_opened || c->elsewhere)
 		return false;
-	int err = diag_lookup(&diag, &c->tuple, clock_ns(), &r);
+	int err = ask(&c->tuple, diag_next(&diag), &r);
+	if (err == -EAGAIN)		/* who was gone since it was bound is gone */
+		err = ask(&c->tuple, c->owner_first, &r);
 	return err == -ENOENT || (!err && r.inode == 0);
 }
 
@@ -79,4 +114,6 @@ void owner_shut(void)
 void owner_forget(void)
 {
 	diag_opened = false;
+	diag_forget(&diag);
+	memset(&kept, 0, sizeof(kept));
 }

@@ -9,6 +9,7 @@
 #include "meet/proof.h"
 #include "progress/bg.h"
 #include "sock/accepted.h"
+#include "sock/owner.h"
 
 #define PAUSE_MS_LEAST	1
 #define PAUSE_MS_MOST	16
@@ -29,7 +30,8 @@ static bool ripe(struct conn *c, const struct wire_msg *m)
 {
 	conn_take_both(c);
 	bool yes = c->closing || c->link || c->meet == MEET_OVER ||
-		   (MIN(m->a, (uint64_t)PREFIX_BYTES) <= c->rx.pos && m->b <= c->tx.kc);
+		   (MIN(m->a, (uint64_t)PREFIX_BYTES) <= c->rx.pos && m->b <= c->tx.kc &&
+		    owner_ready(c));
 	conn_unlock_both(c);
 	return yes;
 }
@@ -67,11 +69,11 @@ static void on_timer(struct bg_timer *t)
 		bg_timer_set(t, clock_ns() + pause_ms * NS_PER_MS);
 }
 
-bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c)
+bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c, bool whose)
 {
 	uint64_t most_ms = c ? PARKED_MS : PARKED_NEW_MS;
 
-	if (nparked == PARKED_MOST || (c && ripe(c, m)))
+	if (nparked == PARKED_MOST || (c && !whose && ripe(c, m)))
 		return false;
 	link_hold(l);
 	parked[nparked++] = (struct parked){ .link = l, .id = c ? c->id : 0, .gen = c ? ld_rlx(&c->gen) : 0,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * parked.h - BINDs that name bytes which our program has not read yet
+ * parked.h - BINDs that cannot be answered yet
  *
- * The proof is over those bytes, so it cannot be checked before they are read; a
- * connection that is asked for early has its answer when they are, and needs no
- * second BIND.  Who does not read for PARKED_MS has the peer ask again (LATER).  And
- * BINDs of connections that a thread of ours is just accepting.
+ * One that names bytes which our program has not read: the proof is over those, so it
+ * cannot be checked before they are.  One of which the kernel does not tell at once
+ * whose it may be (owner.h).  It has its answer when that has changed, and needs no
+ * second BIND.  What is not so within PARKED_MS has the peer ask again (LATER).
+ * And BINDs of connections that a thread of ours is just accepting.
  *
  * All functions: the background thread, no lock held.
  */
@@ -27,10 +28,11 @@ typedef void parked_fn(struct link *l, const struct wire_msg *m, enum parked_for
 
 /*
  * m, a BIND that came on l, is for c: keep it until c has read and written as much as
- * it names.  c NULL: it names nobody who is known, until nobody is being accepted.
+ * it names, and whose the other end is can be told; whose: it could not, just now.
+ * c NULL: it names nobody who is known, until nobody is being accepted.
  * Return: false where it need not wait, or there is no room.
  */
-bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c);
+bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c, bool whose);
 /* Empty.  At start, and in a child. */
 void parked_start(parked_fn *fn);
 

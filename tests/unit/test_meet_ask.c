@@ -747,7 +747,7 @@ static void squatter_is_not_believed(void **state)
 	proc_start(&squatter, STRANGER, MEET_MINE, 666);
 	node_open(&n0, MEET_MINE, 1);
 	diag_open(&d);
-	assert_int_equal(diag_lookup(&d, &tcp.tuple, test_now_ns, &r), 0);
+	assert_int_equal(diag_lookup(&d, &tcp.tuple, diag_next(&d), test_now_ns, &r), 0);
 	diag_close(&d);
 
 	assert_int_equal(go(&a, &p), ASK_MINE);
@@ -836,7 +836,7 @@ static int owner_process(const struct tcp_pair *t)
 	while (n0.fd < 0)
 		poll_loop_once(&loop, -1);
 	diag_open(&d);
-	if (diag_lookup(&d, &n0.who.tuple, clock_ns(), &r) != 0 || r.uid != n0.who.cred.uid)
+	if (diag_lookup(&d, &n0.who.tuple, diag_next(&d), clock_ns(), &r) != 0 || r.uid != n0.who.cred.uid)
 		return 1;
 	while ((ret = meet_recv(n0.fd, &m, fds, &nfds)) == -EAGAIN)
 		poll(&(struct pollfd){ .fd = n0.fd, .events = POLLIN }, 1, -1);
@@ -867,7 +867,7 @@ static void two_processes_meet(void **state)
 	if (child == 0)
 		_exit(owner_process(&tcp));
 	diag_open(&d);
-	assert_int_equal(diag_lookup(&d, &tcp.tuple, clock_ns(), &r), 0);
+	assert_int_equal(diag_lookup(&d, &tcp.tuple, diag_next(&d), clock_ns(), &r), 0);
 	diag_close(&d);
 	p.delays_ms = delays;
 	p.ndelays = 10;

@@ -174,12 +174,12 @@ static void check_sock_diag(struct result *r)
 		failed(r, "a TCP connection over loopback");
 	} else {
 		diag_open(&d);
-		int err = diag_lookup(&d, &t, clock_ns(), &found);
+		int err = diag_lookup(&d, &t, diag_next(&d), clock_ns(), &found);
 		if (err || found.uid != geteuid()) {
 			result_set(r, V_FAIL, "neither netlink nor /proc/net/tcp tells whose a socket is");
 			result_fix(r, "modprobe tcp_diag");
-		} else if (d.scanned) {
-			result_set(r, V_WARN, "not over netlink, only from /proc/net/tcp: slow where there are many connections");
+		} else if (d.scan.begun) {
+			result_set(r, V_WARN, "not over netlink, only from /proc/net/tcp: slow where there are many sockets");
 			result_fix(r, "modprobe tcp_diag");
 		}
 		diag_close(&d);
