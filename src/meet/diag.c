@@ -31,7 +31,10 @@ void diag_open(struct diag *d)
 {
 	d->proven = false;
 	scan_open(&d->scan);
-	d->fd = config.fault.no_netlink ? -EAFNOSUPPORT : PRIVFD_NEW(sys3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	d->fd = -1;
+	if (config.fault.no_netlink)
+		return;
+	d->fd = PRIVFD_NEW(sys3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
 				NETLINK_SOCK_DIAG));
 	if (d->fd < 0)
 		d->fd = -1;

@@ -89,6 +89,8 @@ static void reply(struct link *l, const struct wire_msg *m, enum wire_type type,
 	r.bind.challenge = m->bind.challenge;
 	r.bind.slot = m->bind.slot;
 	link_send(l, &r);
+	log_debug("link %u: BIND of %llu and %llu bytes, peer slot %u: %s", l->id, (unsigned long long)m->a,
+		  (unsigned long long)m->b, m->bind.slot, wire_name(type));
 }
 
 /* ----------------------------------------------------- the accepting side -- */
