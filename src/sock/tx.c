@@ -274,8 +274,9 @@ static void tx_publish(struct conn *c)
 static size_t tx_put(struct conn *c, struct io *io)
 {
 	size_t n = (size_t)MIN(tx_room(c), (uint64_t)(io->total - io->done));
+	bool part = n < io->total - io->done;
 
-	if (n < io->total - io->done)
+	if (part)
 		c->tx_grow = true;
 	if (!n)
 		return 0;
@@ -287,8 +288,8 @@ static size_t tx_put(struct conn *c, struct io *io)
 		tx_act(c, acts);
 	count(CNT_ring_tx_bytes, n);
 	count(CNT_ring_tx_msgs, 1);
-	/* whoever waits for OUT now was never told EAGAIN: ask before he sleeps */
-	if (unlikely(ld_rlx(&c->nonblock) && conn_tx_in_ring(c) && !conn_ring_writable(c)))
+	/* whoever waits for OUT now was never told EAGAIN: ask before he sleeps; a part is as good */
+	if (unlikely((part || !conn_ring_writable(c)) && !tx_blocking(c, io) && conn_tx_in_ring(c)))
 		tx_ask_credit(c);
 	return n;
 }
