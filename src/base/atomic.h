@@ -14,6 +14,14 @@
 #define add_rlx(p, v)	__atomic_add_fetch((p), (v), __ATOMIC_RELAXED)
 #define sub_rlx(p, v)	__atomic_sub_fetch((p), (v), __ATOMIC_RELAXED)
 #define add_acqrel(p, v) __atomic_add_fetch((p), (v), __ATOMIC_ACQ_REL)
+/* One less, but not below 0: a fork may have come between, and cleared it in the child. */
+#define down_acqrel(p) \
+	do { \
+		uint32_t down_ = ld_rlx(p); \
+		while (down_ && !__atomic_compare_exchange_n((p), &down_, down_ - 1, true, \
+							     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) \
+			; \
+	} while (0)
 #define sub_acqrel(p, v) __atomic_sub_fetch((p), (v), __ATOMIC_ACQ_REL)
 #define or_acqrel(p, v)	__atomic_or_fetch((p), (v), __ATOMIC_ACQ_REL)
 #define and_acqrel(p, v) __atomic_and_fetch((p), (v), __ATOMIC_ACQ_REL)

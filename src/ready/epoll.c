@@ -396,16 +396,16 @@ static bool nothing_else(int fd)
  * others use as well is told again, for an edge that is not told is a program that
  * sleeps for ever.
  */
-static bool old_edge(struct eent *e, uint32_t m)
+static bool old_edge(struct eent *e, uint32_t m, bool late)
 {
 	struct conn *c = e->conn;
-	bool ours = (e->rearmed || conn_rx_on_the_way(c)) && !e->late, old = true;
+	bool ours = (e->rearmed || conn_rx_on_the_way(c)) && !late, old = true;
 	bool alone = !ld_rlx(&e->set->foreign) && !ld_rlx(&e->set->theirs) && !c->inherited &&
 		     !kin_shared(c);
 	uint64_t arrived = 0;
 	bool looking = conn_rx_looking(c);
 
-	e->rearmed = e->late = false;
+	e->rearmed = false;
 	if (e->orphan || m & ~(uint32_t)(EPOLLIN | EPOLLRDNORM | OUT_BITS))
 		return false;
 	if (m & IN_BITS) {
@@ -426,7 +426,7 @@ static bool old_edge(struct eent *e, uint32_t m)
  * An event of the kernel's own: what is left of it.  A one-shot entry fires on
  * one side only.
  */
-static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
+static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data, bool late)
 {
 	lock_take(&ready_lock);
 	struct eent *e = eset_by_data(s, data);
@@ -442,7 +442,7 @@ static uint32_t kernel_event(struct eset *s, uint32_t m, uint64_t data)
 			m = 0;		/* of our own doing: it has been told */
 		else
 			eset_told_end(e, m);
-	} else if (edge && !(e->events & EPOLLONESHOT) && old_edge(e, m)) {
+	} else if (edge && !(e->events & EPOLLONESHOT) && old_edge(e, m, late)) {
 		m = 0;
 	}
 	if (e && e->events & EPOLLONESHOT) {
@@ -512,27 +512,33 @@ static struct conn *late(const struct eent *e)
 	return yes ? e->conn : NULL;
 }
 
-/* The kernel tells of room, but of bytes that are between two ways it does not know. */
-static void tell_late(struct eset *s, struct epoll_event *ev)
+/*
+ * The kernel tells of room, but of bytes that are between two ways it does not know.
+ * Return: true, ev tells them now, and they count as told.
+ */
+static bool tell_late(struct eset *s, struct epoll_event *ev)
 {
+	bool tells = false;
+
 	lock_take(&ready_lock);
 	struct conn *c = late(eset_by_data(s, ev->data.u64));
 	lock_drop(&ready_lock);
 	if (likely(!c))
-		return;
+		return false;
 	rx_settle(c);
 	guard_enter();
 	lock_take(&ready_lock);
 	struct eent *e = eset_by_data(s, ev->data.u64);
 	if (e && e->conn == c && !e->disabled) {
 		ev->events |= ring_part(e) | kernel_share(e, false);
-		e->late = ev->events & EPOLLIN;
-		if (e->late)
+		tells = ev->events & EPOLLIN;
+		if (tells)
 			eset_told(e);
 	}
 	lock_drop(&ready_lock);
 	guard_exit();
 	conn_put(c);
+	return tells;
 }
 
 /* Of what the kernel reported: our own momentary entry goes, the rest is looked at. */
@@ -541,16 +547,18 @@ static int filter(struct eset *s, struct epoll_event *ev, int n)
 	int k = 0;
 
 	for (int i = 0; i < n; i++) {
+		bool late = false;
+
 		if (ld_rlx(&s->nbound) && ev[i].data.ptr != &eset_kick_mark) {
 			if (ev[i].events & ~(uint32_t)OUT_BITS)
 				judge_end(s, &ev[i]);
 			else
-				tell_late(s, &ev[i]);
+				late = tell_late(s, &ev[i]);
 		}
 		uint32_t m = ev[i].events;
 
 		if (ev[i].data.ptr != &eset_kick_mark && (m & EPOLLHUP || ld_rlx(&s->edgy)))
-			m = kernel_event(s, m, ev[i].data.u64);
+			m = kernel_event(s, m, ev[i].data.u64, late);
 		else if (ev[i].data.ptr == &eset_kick_mark)
 			m = 0;
 		if (m)

@@ -360,6 +360,9 @@ void eset_told(struct eent *e)
 
 bool eset_out_old(const struct eent *e)
 {
+	/* first: who is in the kernel has perhaps written, or found no room, and not counted it */
+	if (ld_acq(&e->conn->tx_asking))
+		return false;
 	return e->out_told && e->out_given == ld_rlx(&e->conn->tx_given) &&
 	       e->out_dries == ld_rlx(&e->conn->tx_dries);
 }
@@ -799,6 +802,7 @@ static void fork_child(void)
 {
 	lock_reset(&ready_lock);
 	kick_fd = -1;
+	st_rlx(&poll_plain_many, 0);	/* of the parent's threads */
 	for (int fd = fdtab_next(0, FDTAB_MAX - 1); fd >= 0; fd = fdtab_next(fd + 1, FDTAB_MAX - 1)) {
 		struct eset *s = fdtab_eset(fd);
 

@@ -41,7 +41,6 @@ struct eent {
 	uint32_t out_dries;	/* ... and tx_dries */
 	bool out_told;		/* ... which it was */
 	bool rearmed;		/* the kernel has it anew, by our own doing, and may tell an edge of that */
-	bool late;		/* bytes between two ways go with the event in hand, and count as told */
 	bool disabled;		/* EPOLLONESHOT has fired */
 	bool spent;		/* ... by the kernel, which has it so */
 	bool bound;		/* counted in the set's nbound */

@@ -97,7 +97,7 @@ static void unnote(struct noted *t)
 		if (ld_rlx(&t->c[i]->gen) == t->gen[i])
 			sub_acqrel(&t->c[i]->rx_plain_polls, 1);
 	if (t->many)
-		sub_acqrel(&poll_plain_many, 1);
+		down_acqrel(&poll_plain_many);
 }
 
 static void noted_gone(void *arg, uint32_t gen)

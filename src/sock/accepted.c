@@ -34,7 +34,11 @@ void accepted_put(struct conn *c, uint16_t peer_port)
 
 void accepted_comes(bool begins)
 {
-	add_acqrel(&coming, begins ? 1u : -1u);	/* pairs with accepted_coming() */
+	/* pairs with accepted_coming() */
+	if (begins)
+		add_acqrel(&coming, 1);
+	else
+		down_acqrel(&coming);
 }
 
 bool accepted_coming(void)

@@ -428,6 +428,8 @@ void conn_fork_child(void)
 		c->tx_grown = 0;
 		/* the threads that were in a call are the parent's */
 		c->tx_inside = c->rx_inside = c->rx_plain_polls = c->sleepers = 0;
+		c->tx_asking = c->rx_asking = 0;
+		c->rx_looking = false;
 		c->deferred = false;
 		c->rx_read = c->rx_waited = false;
 		c->tx_granted = c->rx_granted = c->listening = c->listen_there = false;

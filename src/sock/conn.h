@@ -77,6 +77,7 @@ struct conn {
 	/* ---- sending ---- */
 	struct lock txl cacheline_aligned;
 	uint32_t tx_inside;		/* threads inside a kernel write */
+	uint32_t tx_asking;		/* the same, but lowered (released) when all is counted */
 	uint8_t *tx_ring;		/* the peer's ring, mapped; far: ours, to send from (far.h) */
 	struct slot_shm *tx_words;	/* ... and the shared words beside it; far: rx_words */
 	uint64_t tx_ring_bytes;
@@ -151,6 +152,7 @@ struct conn {
 	uint64_t rx_given;		/* stream bytes that the program has had */
 	uint16_t rx_settled;		/* the epoch whose record has been waited for once */
 	uint32_t rx_dries;		/* how often the program has found no more */
+	uint32_t rx_asking;		/* threads inside a cold read that is not counted yet */
 	bool rx_looking;		/* ... or is about to: set ahead of rx_dries, which it releases */
 	uint32_t rx_starved;		/* ... where more may be between ring and kernel */
 	uint64_t rx_base;		/* rx_given when ring byte 0 of the epoch was next */
@@ -455,7 +457,7 @@ static inline bool conn_hup_by_kernel(const struct conn *c)
  */
 static inline bool conn_rx_looking(const struct conn *c)
 {
-	return ld_acq(&c->rx_looking);
+	return ld_acq(&c->rx_looking) || ld_acq(&c->rx_asking);
 }
 
 /* ring bytes to be read now?  Without rxl: inside a guard (base/guard.h) */

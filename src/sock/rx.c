@@ -261,14 +261,22 @@ static ssize_t rx_cold_over(struct conn *c, const struct io *io, ssize_t n, bool
 	return n;
 }
 
+/* What came of it is counted: pairs with conn_rx_looking().  rxl held. */
+static void rx_asked(struct conn *c)
+{
+	st_rel(&c->rx_asking, c->rx_inside);
+}
+
 /* Its thread has ended inside, or jumped out before. */
 static void rx_gone(void *obj, uint32_t gen)
 {
 	struct conn *c = obj;
 
 	lock_take(&c->rxl);
-	if (conn_lives(c, gen) && c->rx_inside)
+	if (conn_lives(c, gen) && c->rx_inside) {
 		st_rlx(&c->rx_inside, c->rx_inside - 1);
+		rx_asked(c);
+	}
 	lock_drop(&c->rxl);
 }
 
@@ -277,6 +285,7 @@ static bool rx_go_in(struct conn *c)
 {
 	section_go_in(rx_gone, c, ld_rlx(&c->gen));
 	st_rlx(&c->rx_inside, c->rx_inside + 1);
+	st_rlx(&c->rx_asking, c->rx_inside);
 	return c->rx_inside == 1;
 }
 
@@ -285,6 +294,16 @@ static void rx_came_out(struct conn *c, bool counted)
 {
 	if (likely(counted))
 		st_rlx(&c->rx_inside, c->rx_inside - 1);
+}
+
+/* The program has got nothing, or less than it asked for. */
+static void rx_dry(struct conn *c, bool nothing)
+{
+	bool between = conn_rx_on_ring(c) || conn_rx_on_the_way(c);
+
+	st_rlx(&c->rx_dries, c->rx_dries + 1);
+	if (nothing || (between && !c->rx.eof))
+		st_rlx(&c->rx_starved, c->rx_starved + 1);
 }
 
 /* Cold: rxl held on entry and exit. */
@@ -301,7 +320,11 @@ static ssize_t rx_cold(struct conn *c, int fd, struct io *io)
 		return n;
 	rx_came_out(c, counted);
 	st_rlx(&c->rx_read, true);
-	return rx_cold_over(c, io, n, alone && c->rx_inside == 0);
+	n = rx_cold_over(c, io, n, alone && c->rx_inside == 0);
+	if (ld_rlx(&c->ever_bound) && (n == -EAGAIN || (n > 0 && (size_t)n < io->total)))
+		rx_dry(c, n == -EAGAIN);
+	rx_asked(c);
+	return n;
 }
 
 /* The kernel has all that it will ever have, or nobody waits for more.  rxl held. */
@@ -461,16 +484,6 @@ static ssize_t rx_step_bound(struct conn *c, struct io *io)
 	if (c->rx.drop > 0 || c->rx.state == PRX_READY || unlikely(ld_rlx(&c->lowat) && rx_below(c, io)))
 		return -EAGAIN;
 	return rx_bound_end(c, io, rx_bound(c, io));
-}
-
-/* The program has got nothing, or less than it asked for. */
-static void rx_dry(struct conn *c, bool nothing)
-{
-	bool between = conn_rx_on_ring(c) || conn_rx_on_the_way(c);
-
-	st_rlx(&c->rx_dries, c->rx_dries + 1);
-	if (nothing || (between && !c->rx.eof))
-		st_rlx(&c->rx_starved, c->rx_starved + 1);
 }
 
 /* One round under the lock.  Return: bytes, 0 at the end, -errno. */
@@ -1023,6 +1036,7 @@ static ssize_t rx_plain(struct conn *c, int fd, enum call_id call, const struct 
 		if (ld_rlx(&c->meet) == MEET_BOUND)
 			conn_warm(c);
 	}
+	rx_asked(c);
 	lock_drop(&c->rxl);
 	return n;
 }

@@ -158,7 +158,7 @@ static ssize_t tx_kernel_over(struct conn *c, const struct io *io, ssize_t n, bo
 	/* pairs with itself: a reset is told once, by the kernel or by us */
 	if (unlikely(n == -ECONNRESET && !io->done) && !owed_by_kernel(&c->owed))
 		n = broken_pipe(io);
-	if (n == -EAGAIN || (n > 0 && ld_rlx(&c->nonblock) && (size_t)n < io->total - io->done))
+	if (n == -EAGAIN || (n > 0 && !tx_blocking(c, io) && (size_t)n < io->total - io->done))
 		tx_dry(c);
 	if (n > 0)
 		account_kernel(c, io, io->done, (size_t)n, alone);
@@ -168,14 +168,22 @@ static ssize_t tx_kernel_over(struct conn *c, const struct io *io, ssize_t n, bo
 	return n;
 }
 
+/* What came of it is counted: pairs with eset_out_old().  txl held. */
+static void tx_asked(struct conn *c)
+{
+	st_rel(&c->tx_asking, c->tx_inside);
+}
+
 /* Its thread has ended inside, or jumped out before.  What went by then only the kernel knows. */
 static void tx_gone(void *obj, uint32_t gen)
 {
 	struct conn *c = obj;
 
 	lock_take(&c->txl);
-	if (conn_lives(c, gen) && c->tx_inside)
+	if (conn_lives(c, gen) && c->tx_inside) {
 		c->tx_inside--;
+		tx_asked(c);
+	}
 	lock_drop(&c->txl);
 }
 
@@ -183,6 +191,7 @@ static void tx_gone(void *obj, uint32_t gen)
 static bool tx_go_in(struct conn *c)
 {
 	section_go_in(tx_gone, c, ld_rlx(&c->gen));
+	st_rlx(&c->tx_asking, c->tx_inside + 1);
 	return c->tx_inside++ == 0;
 }
 
@@ -210,7 +219,9 @@ static ssize_t tx_kernel(struct conn *c, int fd, struct io *io)
 	lock_take(&c->txl);
 	if (!tx_come_out(c, gen))
 		return n;
-	return tx_kernel_over(c, io, n, alone && c->tx_inside == 0);
+	n = tx_kernel_over(c, io, n, alone && c->tx_inside == 0);
+	tx_asked(c);
+	return n;
 }
 
 bool tx_kernel_begin(struct conn *c)
@@ -238,6 +249,7 @@ void tx_kernel_end(struct conn *c, uint32_t gen, bool alone, const void *head, s
 		count(CNT_tcp_tx_bytes, n);
 		count(CNT_tcp_tx_msgs, 1);
 		tx_counted(c);
+		tx_asked(c);
 	}
 	lock_drop(&c->txl);
 }
@@ -954,6 +966,8 @@ static ssize_t tx_plain(struct conn *c, int fd, enum call_id call, const struct 
 	} else if (lives) {
 		n = tx_kernel_over(c, &io, n, alone);
 	}
+	if (likely(lives))
+		tx_asked(c);
 	bool parked = unlikely(c->closing) && n < 0 && end_parked(c);
 	bool blocking = tx_blocking(c, &io);
 	lock_drop(&c->txl);
