@@ -25,7 +25,7 @@
 #define SLOTS	65536		/* numbers beyond are not used */
 #define ROOM	4096		/* what we like to have above base */
 #define WORDS	(SLOTS / 64)
-#define LEAVING		16
+#define LEAVING		256		/* more that linger at once hold the lock */
 #define SPARES	2
 
 static int base;			/* 0: not chosen yet */

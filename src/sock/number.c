@@ -22,6 +22,8 @@
 #include "sock/fdtab.h"
 #include "sock/sock.h"
 
+#define TAKES	8
+
 /* The kernel has done its part. */
 static void number_over(int fd, const struct number_end *e)
 {
@@ -105,6 +107,14 @@ static void number_to_kernel(int fd)
 		kernel_only(fd, true, true, REASON_FOREIGN_IO);
 }
 
+/* Is another thread in a call on it?  A hint: number_take() knows. */
+static bool number_in_use(int fd)
+{
+	const struct conn *c = fdtab_conn(fd);
+
+	return c && (ld_acq(&c->tx_asking) || ld_acq(&c->rx_asking) || ld_rlx(&c->rx_plain_polls));
+}
+
 int sock_dup(int fd, int to, int flags, int (*dup)(int fd, int to, int flags))
 {
 	if (fdtab_look(to)) {		/* which must not hear of its end if the call will fail */
@@ -115,9 +125,14 @@ int sock_dup(int fd, int to, int flags, int (*dup)(int fd, int to, int flags))
 	} else if (tasks_counted() != 1 && sys_fcntl(to, F_GETFD, 0) >= 0) {
 		number_to_kernel(fd);	/* of such a number we do not know who is inside */
 	}
+	bool kernel = number_in_use(to);
+	if (unlikely(kernel))		/* it waits, which is not for when the mark is set */
+		number_to_kernel(fd);
 	struct number_end e = number_take(to);
-	e.going = e.going || fdtab_take(to);
-	if (unlikely(e.inside))
+	/* another may have given it to another object just now */
+	for (int i = 0; !e.going && i < TAKES && !(e.going = fdtab_take(to)); i++)
+		e = number_take(to);
+	if (unlikely(e.inside && !kernel))
 		number_to_kernel(fd);
 	int r = dup(fd, to, flags);
 	if (r >= 0)

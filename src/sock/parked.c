@@ -71,6 +71,12 @@ static void on_timer(struct bg_timer *t)
 
 bool parked_put(struct link *l, const struct wire_msg *m, struct conn *c, bool whose)
 {
+	for (uint32_t i = 0; i < nparked; i++) {
+		if (parked[i].link == l && parked[i].m.bind.slot == m->bind.slot) {
+			link_kill(l);	/* a slot asks once, and waits */
+			return true;
+		}
+	}
 	uint64_t most_ms = c ? PARKED_MS : PARKED_NEW_MS;
 
 	if (nparked == PARKED_MOST || (c && !whose && ripe(c, m)))
