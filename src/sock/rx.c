@@ -126,13 +126,14 @@ static size_t rx_take(struct conn *c, struct io *io)
 
 /*
  * The end was judged by a look or by another thread, and is told now: as on TCP an
- * urgent byte before it that nobody has asked for is gone by that.
+ * urgent byte before it that nobody has asked for is gone by that; not by a read of
+ * no bytes.
  */
 static void rx_end_pass(struct conn *c, const struct io *io)
 {
 	char byte;
 
-	if (c->rx.state != PRX_ENDED || c->rx_end_read || (io->flags & MSG_PEEK))
+	if (c->rx.state != PRX_ENDED || c->rx_end_read || (io->flags & MSG_PEEK) || !io->total)
 		return;
 	c->rx_end_read = true;
 	sys_recvfrom(c->fd, &byte, 1, MSG_DONTWAIT);

@@ -121,6 +121,7 @@ static void asked_for_at_end(struct role *r)
 	CLIENT(r) {
 		event_settled(r->c, POLLPRI | POLLRDHUP, POLLPRI | POLLRDHUP);
 		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_PEEK));
+		TRY(r, 0, recv(r->c, buf, 0, 0));
 		TRY(r, 1, recv(r->c, buf, sizeof(buf), MSG_OOB | MSG_PEEK));
 		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_PEEK));
 		TRY(r, 1, recv(r->c, buf, sizeof(buf), MSG_OOB));
