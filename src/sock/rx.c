@@ -520,6 +520,7 @@ struct rx_call {
 	uint64_t given;		/* ... of the stream, which nobody else has read on meanwhile */
 	bool again;		/* it has looked at the kernel once more */
 	int inq;		/* TCP_INQ of its last round; -1: not wanted */
+	int inq_least;		/* ... of which the kernel has told so much */
 	bool inq_sure;		/* nothing is between the kernel and a ring */
 	/* of a round that found nothing */
 	bool kernel;		/* the kernel socket is slept on as well */
@@ -798,9 +799,12 @@ static void rx_nothing_yet(struct rx_call *t, struct conn *c)
 /* rxl held. */
 static void rx_count_rest(struct rx_call *t, struct conn *c)
 {
+	/* no record among what the kernel has, before one is answered */
+	bool all = (c->rx.state == PRX_RAW && !c->rx.drop) || c->rx.state == PRX_NOTED;
 	bool raw = c->rx.state == PRX_RAW && !c->rx.drop && !conn_still_to_come(c);
 
-	t->inq = unread_hint(c, raw ? t->io->left : 0);
+	t->inq_least = all ? t->io->left : 0;
+	t->inq = unread_hint(c, t->inq_least);
 	t->inq_sure = raw || c->rx.state == PRX_ENDED || (c->rx.state == PRX_ON && !c->rx.want);
 }
 
@@ -907,7 +911,7 @@ static ssize_t rx_tell(struct rx_call *t)
 
 	if (likely(t->inq < 0) || n < 0 || !t->io->msg)
 		return n;
-	int settled = t->inq_sure ? -1 : unread_hint_of(t->fd, t->c);
+	int settled = t->inq_sure ? -1 : unread_hint_of(t->fd, t->c, t->inq_least);
 	put_inq(t->io->msg, room, settled < 0 ? t->inq : settled);
 	return n;
 }

@@ -53,6 +53,8 @@ int unread_hint(struct conn *c, int told)
 		fin |= !ld_rlx(&c->rx.end_reset) || !n;
 	else if (!fin && !conn_rx_on_ring(c))
 		fin = conn_fin_came(conn_kernel_state(c));
+	if (told)	/* FIONREAD ends before an urgent byte */
+		told += (int)MIN(rx_behind(c), (uint64_t)(INT_MAX - told));
 	return MAX(n < INT_MAX ? n + fin : n, told);
 }
 
@@ -87,13 +89,13 @@ int unread_of(int fd)
 	return n;
 }
 
-int unread_hint_of(int fd, const struct conn *c)
+int unread_hint_of(int fd, const struct conn *c, int told)
 {
 	struct conn *now = lock_settled(fd);
 
 	if (!now)
 		return -ENOENT;
-	int n = now == c && now->ever_bound ? unread_hint(now, 0) : -ENOENT;
+	int n = now == c && now->ever_bound ? unread_hint(now, told) : -ENOENT;
 	lock_drop(&now->rxl);
 	return n;
 }

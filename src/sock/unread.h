@@ -23,7 +23,7 @@ int unread_hint(struct conn *c, int told);
  * The same of fd, if it is still c's, once a switch or a retreat under way is over; else
  * -ENOENT.  No lock held.
  */
-int unread_hint_of(int fd, const struct conn *c);
+int unread_hint_of(int fd, const struct conn *c, int told);
 
 /* FIONREAD of fd, once a switch or a retreat under way is over.  -ENOSYS: ask the kernel. */
 int unread_of(int fd);

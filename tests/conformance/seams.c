@@ -896,6 +896,38 @@ static void inq_counted(struct role *r)
 	conn_close(r);
 }
 
+/* ... and behind an urgent byte, where a switch has been seen and is not met yet. */
+static void inq_over_urgent(struct role *r)
+{
+	enum { FIRST = 24000, MORE = 1000, TIMES = 5, LAST = 10000 };
+	static __thread char buf[FIRST];
+	char control[64] = "";
+	struct iovec v = { buf, 100 };
+	struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	int i, one = 1;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 0, setsockopt(r->c, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+	SERVER(r) {
+		TRY(r, FIRST, send_all(r->s, buf, FIRST));	/* more than its ring takes */
+		for (i = 0; i < TIMES; i++) {
+			drained_await(r->s);
+			poll(NULL, 0, 5);	/* it goes to the ring again, some time */
+			TRY(r, MORE, send(r->s, buf, MORE, 0));
+		}
+		TRY(r, 1, send(r->s, "!", 1, MSG_OOB));
+		TRY(r, LAST, send_all(r->s, buf, LAST));
+		drained_await(r->s);
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 100, recvmsg(r->c, &h, 0));
+		TRY(r, FIRST + TIMES * MORE + 1 + LAST - 100, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+	}
+	conn_close(r);
+}
+
 /* What is unread stands there for who counts it and who looks, wherever a switch falls. */
 static void counted_at_once(struct role *r)
 {
@@ -1475,6 +1507,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-lowat-at-end", lowat_at_end, 0 },
 	{ "seam-inq-inherited", inq_inherited, 0 },
 	{ "seam-inq-counted", inq_counted, 0 },
+	{ "seam-inq-over-urgent", inq_over_urgent, 0 },
 	{ "seam-counted-at-once", counted_at_once, 0 },
 	{ "seam-little-comes-back", little_comes_back, TOGETHER },
 	{ "seam-close-over-urgent", close_over_urgent, 0 },
