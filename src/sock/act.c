@@ -726,6 +726,14 @@ bool rx_unmet_to_come(const struct conn *c)
 	return slot_switching(w) || slot_unmet(w, ld_rlx(&c->rx.met));
 }
 
+bool rx_taken_back(const struct conn *c)
+{
+	const struct slot_shm *w = ld_rlx(&c->rx_words);
+
+	return ld_rlx(&c->rx.state) == PRX_NOTED && w && !conn_rx_far(c) &&
+	       slot_unmet(w, ld_rlx(&c->rx.met));
+}
+
 bool rx_shut_waits(struct conn *c)
 {
 	if (!rx_more_to_come(c) || conn_kernel_state(c) == TCP_CLOSE)
@@ -767,8 +775,9 @@ static bool asked_back(const struct conn *c)
 /*
  * Four times the peer's bytes are neither here nor there, while on TCP they would
  * be readable: from the switch on until the record they lie in the ring and may
- * not be believed; asked back, they lie there and are not to be taken; of a switch
- * that was refused, and after RESUME, they are being written to the kernel socket.
+ * not be believed; asked back, they lie there and are not to be taken; of a switch that
+ * was refused or taken back, and after RESUME, they are being written to the kernel
+ * socket.
  */
 static bool between(const struct conn *c)
 {
@@ -776,7 +785,7 @@ static bool between(const struct conn *c)
 
 	if (c->closing || c->rx_inside || c->fd < 0)
 		return false;
-	if (conn_rx_coming(c) || asked_back(c))
+	if (conn_rx_coming(c) || asked_back(c) || rx_taken_back(c))
 		return true;
 	bool unmet = rx_unmet_to_come(c);
 	if (unmet && !conn_rx_far(c))

@@ -68,6 +68,8 @@ bool rx_shut_cut(struct conn *c, uint64_t P);
 bool rx_unmet_to_come(const struct conn *c);
 /* Bytes that the peer has put into the ring behind those of the kernel.  rxl held */
 uint64_t rx_behind(const struct conn *c);
+/* NOTED, but the peer has taken its switch back, and is writing to the kernel.  rxl held */
+bool rx_taken_back(const struct conn *c);
 /* RAW, but the peer has written, or is writing, more than the kernel has.  rxl held */
 bool rx_more_to_come(const struct conn *c);
 /* After the program's close: take everything off the kernel socket and throw it away.  rxl held. */

@@ -29,6 +29,7 @@ struct io {
 	socklen_t salen;
 	int rwflags;			/* preadv2, pwritev2 */
 	bool bad;			/* an entry with bytes is no address of a program's */
+	bool coming;			/* when the kernel was read, more was on its way there */
 	int left;			/* TCP_INQ, as the kernel has told it with its part; 0: it has not */
 };
 

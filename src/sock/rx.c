@@ -429,6 +429,7 @@ static ssize_t rx_bound(struct conn *c, struct io *io)
 			    .msg_control = c->inq ? control : NULL,
 			    .msg_controllen = c->inq ? sizeof(control) : 0 };
 
+	io->coming = c->rx_words && (rx_behind(c) || rx_more_to_come(c) || rx_taken_back(c));
 	do
 		n = sys_recvmsg(c->fd, &m, MSG_DONTWAIT | peek);
 	while (n == -EINTR && !rx_blocking(c, io));
@@ -688,7 +689,8 @@ static bool rx_seam(const struct conn *c, size_t seen)
 	switch (c->rx.state) {
 	case PRX_ON: return conn_rx_left(c) || ring_left(c) > seen;
 	case PRX_READY: return conn_rx_coming(c);
-	case PRX_NOTED: return seen && (rx_behind(c) || c->rx.pos + seen < conn_far_unmet(c));
+	case PRX_NOTED: return seen && (rx_behind(c) || rx_taken_back(c) ||
+					c->rx.pos + seen < conn_far_unmet(c));
 	case PRX_RAW: return (rx_behind(c) && seen) || (raw_left(c, seen) && !at_mark(c));
 	default: return false;
 	}
@@ -706,7 +708,10 @@ static bool rx_at_seam(const struct rx_call *t, const struct conn *c)
 	size_t seen = t->io->flags & MSG_PEEK ? (size_t)t->n : 0;
 	int queued = 0;
 
-	if (!c->rx_words || c->rx.eof || !rx_seam(c, seen))
+	if (!c->rx_words || c->rx.eof)
+		return false;
+	/* ... or it has come between the read and this */
+	if (!rx_seam(c, seen) && !(t->io->coming && !at_mark(c)))
 		return false;
 	int state = seen && rx_behind(c) ? conn_kernel_state(c) : TCP_ESTABLISHED;
 	if (state != TCP_CLOSE && !conn_fin_came(state))
@@ -871,12 +876,16 @@ static bool rx_sleep(struct rx_call *t)
 	return t->n != 0;
 }
 
-/* More will not come.  rxl held. */
-static bool rx_is_all(struct conn *c)
+/* More will not come than a look has seen.  rxl held. */
+static bool rx_is_all(struct conn *c, size_t seen)
 {
+	int queued = 0;
+
 	if (c->rx.eof || c->rx.state == PRX_ENDED || prx_fin_known(&c->rx) || owed_error(&c->owed))
 		return true;
-	return kernel_too(c) && kernel_over(c);
+	/* what the end stands behind may have come since the look */
+	return kernel_too(c) && kernel_over(c) && !sys_ioctl(c->fd, FIONREAD, &queued) &&
+	       (size_t)queued <= seen;
 }
 
 /* A look at all that is asked for, or at nothing.  rxl held. */
@@ -885,7 +894,7 @@ static bool rx_peeks_on(const struct rx_call *t, struct conn *c)
 	int both = MSG_PEEK | MSG_WAITALL;
 
 	return t->n > 0 && !t->cold && t->blocking && (t->io->flags & both) == both &&
-	       (size_t)t->n < t->io->total && !rx_is_all(c);
+	       (size_t)t->n < t->io->total && !rx_is_all(c, (size_t)t->n);
 }
 
 /*
