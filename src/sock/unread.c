@@ -50,7 +50,7 @@ int unread_hint(struct conn *c, int told)
 	bool fin = c->rx.eof || c->rx.fin_seen;
 
 	if (c->rx.state == PRX_ENDED)
-		fin |= !ld_rlx(&c->rx.end_reset) || !n;
+		fin |= !ld_rlx(&c->rx.end_reset);
 	else if (!fin && !conn_rx_on_ring(c))
 		fin = conn_fin_came(conn_kernel_state(c));
 	if (told)	/* FIONREAD ends before an urgent byte */

@@ -814,6 +814,59 @@ static void inq_at_end(struct role *r)
 	}
 }
 
+static void inq_read(struct role *r, long n)
+{
+	char buf[4], control[64] = "";
+	struct iovec v = { buf, sizeof(buf) };
+	struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+
+	TRY(r, n, recvmsg(r->c, &h, 0));
+	SHOW(r, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+}
+
+/* A reset is nothing to go on reading for. */
+static void inq_before_reset(struct role *r)
+{
+	int one = 1;
+
+	reset_come(r);
+	CLIENT(r) {
+		TRY(r, 0, setsockopt(r->c, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+		inq_read(r, 4);
+		inq_read(r, 2);
+		TRY(r, -ECONNRESET, recv(r->c, &one, 1, 0));
+		TRY(r, 0, close(r->c));
+	}
+}
+
+/* ... but an end before it is. */
+static void inq_end_and_reset(struct role *r)
+{
+	int one = 1;
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 6, send(r->c, "unread", 6, 0));
+	SERVER(r) {
+		TRY(r, 6, readable_await(r->s, 6));
+		TRY(r, 6, send(r->s, "before", 6, 0));
+		TRY(r, 0, shutdown(r->s, SHUT_WR));
+	}
+	CLIENT(r)
+		TRY(r, POLLRDHUP, event_settled(r->c, POLLRDHUP, POLLRDHUP));
+	meet(r);
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+	CLIENT(r) {
+		event_settled(r->c, 0, POLLHUP);
+		TRY(r, 0, setsockopt(r->c, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
+		inq_read(r, 4);
+		inq_read(r, 2);
+		inq_read(r, 0);
+		TRY(r, 0, close(r->c));
+	}
+}
+
 /* Less than SO_RCVLOWAT, which sends it back to the kernel, and the end behind it. */
 static void lowat_at_end(struct role *r)
 {
@@ -1502,6 +1555,8 @@ const struct conf_case seams_cases[] = {
 	{ "seam-oneshot-after-reset", oneshot_after_reset, 0 },
 	{ "seam-oneshot-of-child", oneshot_of_child, PROCESS },
 	{ "seam-inq-at-end", inq_at_end, 0 },
+	{ "seam-inq-before-reset", inq_before_reset, 0 },
+	{ "seam-inq-end-and-reset", inq_end_and_reset, 0 },
 	{ "seam-error-behind-end", error_behind_end, PROCESS },
 	{ "seam-inq-after-shut-rd", inq_after_shut_rd, 0 },
 	{ "seam-lowat-at-end", lowat_at_end, 0 },
