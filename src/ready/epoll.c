@@ -291,10 +291,13 @@ static uint32_t with_hup(const struct eent *e, uint32_t m)
 /*
  * What the kernel has to say of an entry that both sides answer: tcp_poll() now.
  * Where all its bits are the ring's, the other half of an end may be the kernel's.
+ * No ring carries an urgent byte.  Guard held.
  */
 static uint32_t kernel_share(struct eent *e, bool end)
 {
-	struct pollfd p = { e->fd, (short)(e->kevents & (IN_BITS | OUT_BITS)), 0 };
+	bool urgent = ld_rlx(&e->conn->rx.state) != PRX_ON || conn_rx_left(e->conn);
+	uint32_t bits = IN_BITS | OUT_BITS | (urgent ? EPOLLPRI : 0);
+	struct pollfd p = { e->fd, (short)(e->kevents & bits), 0 };
 	struct timespec zero = { 0, 0 };
 
 	if (!e->in_kernel || e->orphan || (!p.events && !end))

@@ -178,6 +178,37 @@ static void to_who_has_closed_again(struct role *r)
 	}
 }
 
+/* A single shot tells of bytes and of an urgent one that has come behind them. */
+static void in_one_shot(struct role *r)
+{
+	static __thread char buf[1000];
+	int ep = -1, i;
+
+	conn_open(r);
+	SERVER(r) {
+		ep = set_new(r);
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->s, EPOLLIN | EPOLLPRI | EPOLLONESHOT, 1));
+	}
+	meet(r);
+	CLIENT(r) {
+		for (i = 0; i < 4; i++)
+			TRY(r, 1000, send(r->c, buf, 1000, 0));
+		TRY(r, 1, send(r->c, "!", 1, MSG_OOB));
+		TRY(r, 1, send(r->c, "b", 1, 0));
+		drained_await(r->c);
+	}
+	meet(r);
+	SERVER(r) {
+		struct epoll_event ev = { 0 };
+
+		event_await(r->s, POLLPRI);
+		TRY(r, 1, epoll_wait(ep, &ev, 1, 1000));
+		epoll_show(r, "shot", EPOLLIN | EPOLLPRI, ev.events);
+		MUST(r, close(ep));
+	}
+	conn_close(r);
+}
+
 const struct conf_case urgent_cases[] = {
 	{ "urgent-out-of-band", out_of_band, 0 },
 	{ "urgent-in-line", in_line, 0 },
@@ -185,6 +216,7 @@ const struct conf_case urgent_cases[] = {
 	{ "urgent-not-asked-for", not_asked_for, 0 },
 	{ "urgent-asked-for-at-end", asked_for_at_end, 0 },
 	{ "urgent-to-who-has-closed", to_who_has_closed, 0 },
+	{ "urgent-in-one-shot", in_one_shot, 0 },
 	{ "urgent-to-who-has-closed-again", to_who_has_closed_again, 0 },
 	{ NULL, NULL, 0 }
 };
