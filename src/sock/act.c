@@ -785,7 +785,7 @@ static bool between(const struct conn *c)
 
 	if (c->closing || c->rx_inside || c->fd < 0)
 		return false;
-	if (conn_rx_coming(c) || asked_back(c) || rx_taken_back(c))
+	if (conn_rx_coming(c) || asked_back(c) || rx_taken_back(c) || conn_end_judged_soon(c))
 		return true;
 	bool unmet = rx_unmet_to_come(c);
 	if (unmet && !conn_rx_far(c))

@@ -492,6 +492,12 @@ static inline bool conn_rx_coming(const struct conn *c)
 	return ld_rlx(&c->rx.state) == PRX_READY && w && slot_p_count(ld_acq(&w->p)) != 0;
 }
 
+/* far: the kernel has told an end, of which what the peer had posted before it may be missing. */
+static inline bool conn_end_judged_soon(const struct conn *c)
+{
+	return ld_rlx(&c->rx_end_ns) && !ld_rlx(&c->rx_end_due) && ld_rlx(&c->rx.state) == PRX_ON;
+}
+
 /* The peer has left the ring, which we do not know yet.  Inside a guard */
 static inline bool conn_rx_left(const struct conn *c)
 {

@@ -643,7 +643,7 @@ static bool rx_look_again(struct rx_call *t, struct conn *c)
 	if (left)
 		rx_pull(c);		/* RESUME is there, and what follows it */
 	uint8_t s = c->rx.state;
-	bool on = s == PRX_ON && !c->rx.want;
+	bool on = s == PRX_ON && !c->rx.want && !conn_end_judged_soon(c);
 	bool again = left ? s != PRX_ON : on && more;
 	bool sure = on || s == PRX_ENDED ||
 		    (ld_rlx(&c->meet) != MEET_BOUND && s == PRX_RAW && !rx_more_to_come(c));

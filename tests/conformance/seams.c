@@ -814,6 +814,26 @@ static void inq_at_end(struct role *r)
 	}
 }
 
+/* Who was told HUP of a reset is told of it by a read that does not wait. */
+static void reset_read_at_once(struct role *r)
+{
+	char buf[16];
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 6, send(r->c, "unread", 6, 0));
+	SERVER(r) {
+		TRY(r, 6, readable_await(r->s, 6));
+		TRY(r, 0, close(r->s));
+	}
+	CLIENT(r) {
+		event_settled(r->c, 0, POLLHUP);
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		TRY(r, 0, close(r->c));
+	}
+}
+
 static void inq_read(struct role *r, long n)
 {
 	char buf[4], control[64] = "";
@@ -1555,6 +1575,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-oneshot-after-reset", oneshot_after_reset, 0 },
 	{ "seam-oneshot-of-child", oneshot_of_child, PROCESS },
 	{ "seam-inq-at-end", inq_at_end, 0 },
+	{ "seam-reset-read-at-once", reset_read_at_once, 0 },
 	{ "seam-inq-before-reset", inq_before_reset, 0 },
 	{ "seam-inq-end-and-reset", inq_end_and_reset, 0 },
 	{ "seam-error-behind-end", error_behind_end, PROCESS },
