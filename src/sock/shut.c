@@ -12,9 +12,11 @@
 #include "base/clock.h"
 #include "base/section.h"
 #include "base/sys.h"
+#include "progress/engine.h"
 #include "progress/wait.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 #include "sock/heir.h"
 #include "sock/io.h"
 #include "sock/kin.h"
@@ -124,11 +126,21 @@ static void shut_cold(struct conn *c, int how)
 		bind_give_up(c, REASON_OPTION);
 }
 
+/* far: what has come before this end is known when the CQ has been looked at. */
+static void far_look(int fd)
+{
+	const struct conn *c = fdtab_conn(fd);
+
+	if (c && ld_rlx(&c->ever_bound) && conn_rx_far(c))
+		engine_poll_all();
+}
+
 int sock_shutdown(int fd, int how)
 {
 	int err = kin_first(fd, how == SHUT_RD ? CONN_RX : CONN_BOTH);
 	if (err && err != -EAGAIN)
 		return err;
+	far_look(fd);
 	struct conn *c = conn_lock_both(fd);
 
 	if (c && err) {
