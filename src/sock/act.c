@@ -738,8 +738,8 @@ bool rx_shut_waits(struct conn *c)
 {
 	if (!rx_more_to_come(c) || conn_kernel_state(c) == TCP_CLOSE)
 		return false;
-	/* what is in the kernel's queue has come, and what a child has read of it */
-	return rx_unmet_to_come(c) || conn_still_to_come(c);
+	/* what is in the kernel's queue has come, and what a child, or a call inside, has read of it */
+	return (rx_unmet_to_come(c) && !conn_rx_far(c)) || conn_still_to_come(c);
 }
 
 uint64_t rx_behind(const struct conn *c)

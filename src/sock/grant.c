@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 
 #define COUNT_TRIES 8
 
@@ -44,11 +45,13 @@ bool conn_still_to_come(const struct conn *c)
 
 	if (!rx_more_to_come(c))
 		return false;
-	if (!conn_rx_on_the_way(c))
-		return !conn_rx_far(c);
+	bool way = conn_rx_on_the_way(c) != 0;
+	if (!way && !conn_rx_far(c))
+		return true;
+	uint64_t end = way ? c->rx.pos + c->rx.left : conn_far_unmet(c);
 	return !sys_getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
 	       len >= offsetof(struct tcp_info, tcpi_segs_out) &&
-	       info.tcpi_bytes_received < c->rx.pos + c->rx.left;
+	       info.tcpi_bytes_received < end;
 }
 
 static bool evidence(struct conn *c)
