@@ -113,6 +113,44 @@ static void edge_out_once(struct role *r)
 	conn_close(r);
 }
 
+/*
+ * Who was given room for a part is told when there is more, however fast that is read.
+ * By its flag, or by its descriptor's.
+ */
+static void edge_out_parts(struct role *r)
+{
+	enum { PIECE = 300000, ALL = 200 * PIECE };
+	static char out[PIECE], in[20000];
+	struct epoll_event ev;
+	long done = 0, n = 0;
+	int ep;
+
+	conn_open(r);
+	CLIENT(r) {
+		ep = set_new(r);
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->c, EPOLLOUT | EPOLLET, 1));
+		for (; done < ALL; done += n > 0 ? n : 0) {
+			if (done > ALL / 2)
+				nonblock_set(r, r->c);
+			size_t left = (size_t)(ALL - done);
+
+			n = send(r->c, out, left < PIECE ? left : PIECE, done > ALL / 2 ? 0 : MSG_DONTWAIT);
+			if (n < 0 && errno != EAGAIN)
+				MUST(r, n);
+			if (n < PIECE && n < (long)left && epoll_wait(ep, &ev, 1, 5000) != 1)
+				give_up(r, "no edge");
+		}
+		TRY(r, ALL, done);
+		TRY(r, 0, close(ep));
+	}
+	SERVER(r) {
+		while (done < ALL)
+			done += MUST(r, recv(r->s, in, sizeof(in), 0));
+		TRY(r, ALL, done);
+	}
+	conn_close(r);
+}
+
 /* OUT comes once after a full buffer has been drained. */
 static void edge_out(struct role *r)
 {
@@ -748,6 +786,7 @@ const struct conf_case epoll_cases[] = {
 	{ "epoll-edge-mod", edge_mod_rearms, WAIT_EPOLL },
 	{ "epoll-edge-out", edge_out, WAIT_EPOLL },
 	{ "epoll-edge-out-once", edge_out_once, WAIT_EPOLL },
+	{ "epoll-edge-out-parts", edge_out_parts, WAIT_EPOLL | TOGETHER },
 	{ "epoll-oneshot", oneshot, WAIT_EPOLL },
 	{ "epoll-remove-and-add", remove_and_add, WAIT_EPOLL },
 	{ "epoll-errnos", errnos, WAIT_EPOLL },
