@@ -210,6 +210,27 @@ static void proc_once_for_all_that_were_there(void **state)
 		tcp_close(&p[i]);
 }
 
+/* A pair whose client's port is nobody else's, not even one's that is in TIME_WAIT. */
+static void tcp_open_alone(struct tcp_pair *p)
+{
+	struct sockaddr_storage me;
+	socklen_t ml = sizeof(me);
+	int one = 1, err = -1;
+
+	for (int i = 0; err && i < 100; i++) {
+		if (i)
+			tcp_close(p);
+		tcp_open(p, TCP_V4);
+		int probe = socket(AF_INET, SOCK_STREAM, 0);
+		assert_int_equal(setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+		assert_int_equal(setsockopt(p->client, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+		assert_int_equal(getsockname(p->client, (struct sockaddr *)&me, &ml), 0);
+		err = bind(probe, (struct sockaddr *)&me, ml);
+		close(probe);
+	}
+	assert_int_equal(err, 0);
+}
+
 /* The same four numbers, another connection: what was seen before does not count. */
 static void proc_before_is_not_believed(void **state)
 {
@@ -221,7 +242,7 @@ static void proc_before_is_not_believed(void **state)
 	uint64_t t0 = 5 * NS_PER_S;
 	int one = 1;
 
-	tcp_open(&p, TCP_V4);
+	tcp_open_alone(&p);
 	open_without_netlink();
 	uint32_t first = diag_next(&d);
 	expect(&p.tuple, t0, p.server);
