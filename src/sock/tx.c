@@ -301,7 +301,7 @@ static size_t tx_put(struct conn *c, struct io *io)
 	count(CNT_ring_tx_bytes, n);
 	count(CNT_ring_tx_msgs, 1);
 	/* whoever waits for OUT now was never told EAGAIN: ask before he sleeps; a part is as good */
-	if (unlikely((part || !conn_ring_writable(c)) && !tx_blocking(c, io) && conn_tx_in_ring(c)))
+	if (unlikely(!tx_blocking(c, io) && conn_tx_in_ring(c) && (part || !conn_ring_writable(c))))
 		tx_ask_credit(c);
 	return n;
 }
