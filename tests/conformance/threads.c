@@ -204,6 +204,7 @@ __attribute__((visibility("default"))) const char *__tsan_default_suppressions(v
 const char *__tsan_default_suppressions(void)
 {
 	return "race:close_does_not_wake\nrace:close_under_reader\nrace:close_under_waiter\n"
+	       "race:come_and_go\nrace:linger_by_sleeper\n"
 	       /* ... and where the library calls libc's functions on such a number */
 	       "race:io_kernel\nrace:by_kernel\nrace:plain_call\n";
 }
@@ -799,7 +800,7 @@ static void *comer_reads(void *arg)
 }
 
 /* It comes, is used, and goes while it is. */
-static void come_and_go(struct role *r, struct comer *j, int i)
+static __attribute__((noinline)) void come_and_go(struct role *r, struct comer *j, int i)
 {
 	MUST(r, dup2(j->of, j->fd));
 	sem_post(&j->there);
