@@ -131,6 +131,7 @@ int event_settled(int fd, short events, short want);	/* ... when all of want is 
 							 * reset sets ERR first, then HUP */
 void quiet_check(struct role *r, int fd, short events);	/* none in 50 ms */
 void drained_await(int fd);			/* SIOCOUTQ is 0: the peer has it all */
+void unread_left(struct role *r);		/* the server has 6 bytes, and leaves them */
 long send_all(int fd, const void *buf, size_t n);
 long recv_all(int fd, void *buf, size_t n);
 void poll_show(struct role *r, const char *label, short want, short got);

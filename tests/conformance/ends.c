@@ -304,12 +304,9 @@ static void close_unread(struct role *r)
 
 	pipes_count();
 	conn_open(r);
-	CLIENT(r)
-		TRY(r, 6, send(r->c, "unread", 6, 0));
-	SERVER(r) {
-		TRY(r, 6, readable_await(r->s, 6));
+	unread_left(r);
+	SERVER(r)
 		TRY(r, 0, close(r->s));
-	}
 	CLIENT(r) {
 		poll_show(r, "client", POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDHUP,
 			  (short)event_settled(r->c, POLLIN | POLLOUT | POLLRDHUP,

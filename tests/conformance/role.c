@@ -280,3 +280,11 @@ void set_quiet(struct role *r, int ep)
 
 	TRY(r, 0, epoll_wait(ep, &ev, 1, 30));
 }
+
+void unread_left(struct role *r)
+{
+	CLIENT(r)
+		TRY(r, 6, send(r->c, "unread", 6, 0));
+	SERVER(r)
+		TRY(r, 6, readable_await(r->s, 6));
+}

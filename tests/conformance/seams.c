@@ -794,22 +794,36 @@ static void inq_after_shut_rd(struct role *r)
 	conn_close(r);
 }
 
+/* A read of so many bytes, and what TCP_INQ adds to it. */
+struct counted {
+	long n;
+	size_t controllen;
+	int inq;
+};
+
+static struct counted inq_recv(int fd, void *buf, size_t n)
+{
+	union { struct cmsghdr h; char room[64]; } control = { .room = "" };
+	struct iovec v = { buf, n };
+	struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	long got = recvmsg(fd, &h, 0);
+
+	return (struct counted){ got < 0 ? -errno : got, h.msg_controllen, *(int *)(void *)CMSG_DATA(&control.h) };
+}
+
 /* What TCP_INQ adds comes with bytes that were in a ring when their sender went. */
 static void inq_at_end(struct role *r)
 {
 	reset_come(r);
 	CLIENT(r) {
-		char buf[16], control[64];
-		struct iovec v = { buf, 4 };
-		struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
-		struct cmsghdr *m;
+		char buf[4];
 		int one = 1;
 
 		TRY(r, 0, setsockopt(r->c, IPPROTO_TCP, TCP_INQ, &one, sizeof(one)));
-		TRY(r, 4, recvmsg(r->c, &h, 0));
-		TRY(r, CMSG_SPACE(sizeof(int)), h.msg_controllen);
-		m = CMSG_FIRSTHDR(&h);
-		TRY(r, 2, m ? *(int *)(void *)CMSG_DATA(m) : -1);
+		struct counted m = inq_recv(r->c, buf, sizeof(buf));
+		TRY(r, 4, m.n);
+		TRY(r, CMSG_SPACE(sizeof(int)), m.controllen);
+		TRY(r, 2, m.inq);
 		TRY(r, 0, close(r->c));
 	}
 }
@@ -820,12 +834,9 @@ static void reset_read_at_once(struct role *r)
 	char buf[16];
 
 	conn_open(r);
-	CLIENT(r)
-		TRY(r, 6, send(r->c, "unread", 6, 0));
-	SERVER(r) {
-		TRY(r, 6, readable_await(r->s, 6));
+	unread_left(r);
+	SERVER(r)
 		TRY(r, 0, close(r->s));
-	}
 	CLIENT(r) {
 		event_settled(r->c, 0, POLLHUP);
 		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
@@ -836,12 +847,11 @@ static void reset_read_at_once(struct role *r)
 
 static void inq_read(struct role *r, long n)
 {
-	char buf[4], control[64] = "";
-	struct iovec v = { buf, sizeof(buf) };
-	struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	char buf[4];
+	struct counted m = inq_recv(r->c, buf, sizeof(buf));
 
-	TRY(r, n, recvmsg(r->c, &h, 0));
-	SHOW(r, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+	TRY(r, n, m.n);
+	SHOW(r, m.inq);
 }
 
 /* A reset is nothing to go on reading for. */
@@ -865,10 +875,8 @@ static void inq_end_and_reset(struct role *r)
 	int one = 1;
 
 	conn_open(r);
-	CLIENT(r)
-		TRY(r, 6, send(r->c, "unread", 6, 0));
+	unread_left(r);
 	SERVER(r) {
-		TRY(r, 6, readable_await(r->s, 6));
 		TRY(r, 6, send(r->s, "before", 6, 0));
 		TRY(r, 0, shutdown(r->s, SHUT_WR));
 	}
@@ -910,8 +918,7 @@ static void lowat_at_end(struct role *r)
 /* A listener's TCP_INQ is that of who comes by it. */
 static void inq_inherited(struct role *r)
 {
-	char buf[10] = "", control[64];
-	struct iovec v = { buf, 4 };
+	char buf[10] = "";
 	int one = 1;
 
 	listener_open(r);
@@ -922,13 +929,11 @@ static void inq_inherited(struct role *r)
 	CLIENT(r)
 		TRY(r, 10, send(r->c, buf, 10, 0));
 	SERVER(r) {
-		struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
-				    .msg_controllen = sizeof(control) };
-
 		TRY(r, 10, readable_await(r->s, 10));
-		TRY(r, 4, recvmsg(r->s, &h, 0));
-		TRY(r, CMSG_SPACE(sizeof(int)), h.msg_controllen);
-		TRY(r, 6, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+		struct counted m = inq_recv(r->s, buf, 4);
+		TRY(r, 4, m.n);
+		TRY(r, CMSG_SPACE(sizeof(int)), m.controllen);
+		TRY(r, 6, m.inq);
 	}
 	conn_close(r);
 }
@@ -937,8 +942,6 @@ static void inq_inherited(struct role *r)
 static void inq_counted(struct role *r)
 {
 	static __thread char buf[1000];
-	char control[64];
-	struct iovec v = { buf, 100 };
 	int i, one = 1;
 
 	conn_open(r);
@@ -953,14 +956,12 @@ static void inq_counted(struct role *r)
 		}
 		meet(r);
 		CLIENT(r) {
-			struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
-					    .msg_controllen = sizeof(control) };
-
 			if (i == 21)
 				TRY(r, POLLRDHUP, event_settled(r->c, POLLRDHUP, POLLRDHUP));
-			SHOW(r, recvmsg(r->c, &h, 0));
-			SHOW(r, h.msg_controllen);
-			SHOW(r, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+			struct counted m = inq_recv(r->c, buf, 100);
+			SHOW(r, m.n);
+			SHOW(r, m.controllen);
+			SHOW(r, m.inq);
 			TRY(r, 1, send(r->c, "b", 1, 0));
 			poll(NULL, 0, 2);	/* rings are made in the background */
 		}
@@ -974,9 +975,6 @@ static void inq_over_urgent(struct role *r)
 {
 	enum { FIRST = 24000, MORE = 1000, TIMES = 5, LAST = 10000 };
 	static __thread char buf[FIRST];
-	char control[64] = "";
-	struct iovec v = { buf, 100 };
-	struct msghdr h = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
 	int i, one = 1;
 
 	conn_open(r);
@@ -995,8 +993,9 @@ static void inq_over_urgent(struct role *r)
 	}
 	meet(r);
 	CLIENT(r) {
-		TRY(r, 100, recvmsg(r->c, &h, 0));
-		TRY(r, FIRST + TIMES * MORE + 1 + LAST - 100, *(int *)(void *)CMSG_DATA((struct cmsghdr *)(void *)control));
+		struct counted m = inq_recv(r->c, buf, 100);
+		TRY(r, 100, m.n);
+		TRY(r, FIRST + TIMES * MORE + 1 + LAST - 100, m.inq);
 	}
 	conn_close(r);
 }
