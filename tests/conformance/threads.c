@@ -673,7 +673,7 @@ static void number_given(struct shared_number *of, struct caller *who, int calle
 
 	__atomic_store_n(&of->fd, fd, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&of->calls, __ATOMIC_SEQ_CST) < until)
-		;
+		sched_yield();		/* the callers may have no other CPU */
 	syscall(SYS_close, fd);
 	__atomic_store_n(&of->fd, -1, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < callers; i++)	/* the number may be another's now */
