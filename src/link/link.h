@@ -119,6 +119,7 @@ struct link {
 	uint64_t recvs_posted;		/* far: by us, ever */
 	bool untold;			/* ... which the peer has not been told */
 	bool starved;			/* far: link_write() was refused */
+	uint64_t pings, pongs;		/* PINGs sent, and what the last PONG echoed: atomic */
 
 	/* receiving, poll_lock */
 	uint32_t ctl_rx cacheline_aligned;

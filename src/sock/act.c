@@ -317,8 +317,10 @@ static void rx_act_link(struct conn *c, uint32_t acts)
 {
 	if (acts & PA_SEND_SWITCHED)
 		conn_send(c, WIRE_SWITCHED, c->rx.e, 0, 0);
-	if (acts & PA_SEND_REFUSED)
+	if (acts & PA_SEND_REFUSED) {
 		conn_send(c, WIRE_REFUSED, c->rx.refused, 0, 0);
+		c->rx_ping = 0;		/* what the peer writes again is there behind another */
+	}
 	if ((acts & PA_SEND_CREDIT) && c->rx_wanted)
 		send_credit(c);
 	if (acts & PA_SEND_PLEASE)

@@ -134,6 +134,7 @@ struct conn {
 	uint8_t rx_wlog;
 	bool rx_wanted;			/* the peer's writer sleeps: send CREDIT */
 	bool rx_granted;		/* GRANT is out */
+	uint64_t rx_ping;		/* ... no more, and a PING behind it (struct link), 0: none */
 	bool rx_read;			/* an intercepted read has happened */
 	bool rx_waited;			/* an intercepted wait covered it */
 	bool rx_shut;			/* shutdown(SHUT_RD) */

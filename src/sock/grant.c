@@ -68,6 +68,7 @@ void conn_grant(struct conn *c)
 	lock_take(&c->rxl);
 	if (!c->rx_granted && evidence(c) && counts_agree(c)) {
 		st_rlx(&c->rx_granted, true);
+		c->rx_ping = 0;
 		conn_send(c, WIRE_GRANT, 0, 1, 0);
 		log_debug("fd %d grants", c->fd);
 	}

@@ -217,8 +217,13 @@ static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
 		if (c)
 			peer_left(l, c, m);
 		return;
-	case WIRE_HELLO:
 	case WIRE_PONG:
+		if (m->a > ld_rlx(&l->pings))
+			link_kill(l);
+		else
+			st_rlx(&l->pongs, m->a);
+		return;
+	case WIRE_HELLO:
 		return;
 	default:
 		if (c)

@@ -78,13 +78,32 @@ static void as_cold(struct conn *c)
 }
 
 /*
+ * Where no memory is shared the peer has heard of it when it has answered a PING
+ * that was sent later: messages keep their order, both ways.
+ */
+static bool barred_far(struct conn *c)
+{
+	struct link *l = c->link;
+
+	if (!l || ld_rlx(&l->state) == LINK_DEAD)
+		return true;
+	if (!c->rx_ping) {
+		c->rx_ping = add_rlx(&l->pings, 1);
+		link_send(l, &(struct wire_msg){ .type = WIRE_PING, .a = c->rx_ping });
+	}
+	return ld_rlx(&l->pongs) >= c->rx_ping;
+}
+
+/*
  * The peer may not have heard yet that it is not granted any more: it cannot switch
  * now.  One that writes to the kernel what it has kept needs a reader for that.
  */
-static bool barred(const struct conn *c)
+static bool barred(struct conn *c)
 {
-	if (c->rx.state != PRX_RAW || !c->rx_words || conn_rx_far(c))
+	if (c->rx.state != PRX_RAW || !c->rx_words)
 		return true;
+	if (conn_rx_far(c))
+		return barred_far(c);
 	return slot_bar(c->rx_words) || !slot_switching(c->rx_words);
 }
 
