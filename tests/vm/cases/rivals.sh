@@ -5,4 +5,5 @@
 # messages there and back, and streams.
 rxe_up
 unset SIDESTEP_LOG_FILE
+rnr_wanted=yes	# rivals asks for ours; librspreload may have some
 "$SRC/tests/vm/rivals" --build "$BUILD" pingpong:64 stream:64 || fail "rivals: $?"

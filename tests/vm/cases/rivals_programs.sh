@@ -4,4 +4,5 @@
 # The same with programs of others: what librspreload breaks works here.
 rxe_up
 unset SIDESTEP_LOG_FILE
+rnr_wanted=yes	# rivals asks for ours; librspreload may have some
 "$SRC/tests/vm/rivals" --build "$BUILD" pingpong:64 stream:64 stream:65536 redis iperf3 nginx memcached || fail "rivals: $?"
