@@ -22,6 +22,7 @@
 #include "ready/ready.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 #include "sock/fdtab.h"
 #include "sock/kin.h"
 #include "sock/sock.h"
@@ -486,8 +487,9 @@ static void judge_end(struct eset *s, struct epoll_event *ev)
 	guard_exit();
 	if (!c)
 		return;
+	moved = conn_far_end_ask(c);
 	lock_take(&c->rxl);
-	moved = conn_end_look(c);
+	moved |= conn_end_look(c);
 	lock_drop(&c->rxl);
 	guard_enter();
 	lock_take(&ready_lock);

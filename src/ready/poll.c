@@ -21,6 +21,7 @@
 #include "ready/ready.h"
 #include "sock/act.h"
 #include "sock/bind.h"
+#include "sock/far.h"
 #include "sock/fdtab.h"
 #include "sock/kin.h"
 #include "sock/sock.h"
@@ -372,8 +373,13 @@ static bool look_at_ends(const struct pollfd *k, nfds_t n)
 		c = conn_lock_rx(k[i].fd);
 		if (!c)
 			continue;
+		conn_get(c);
+		lock_drop(&c->rxl);
+		moved |= conn_far_end_ask(c);
+		lock_take(&c->rxl);
 		moved |= conn_end_look(c);
 		lock_drop(&c->rxl);
+		conn_put(c);
 	}
 	return moved;
 }

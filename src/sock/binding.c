@@ -86,7 +86,7 @@ void conn_unbind(struct conn *c, bool reset)
 			st_rlx(&c->meet, MEET_IDLE);
 		st_rlx(&c->tx_granted, false);
 		st_rlx(&c->rx_granted, false);
-		c->rx_ping = 0;
+		c->rx_ping = c->tx_ping = 0;
 		c->peer_gone = false;
 		if (!c->closing)
 			conn_end_say(c, SLOT_END_LEFT);

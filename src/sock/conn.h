@@ -90,6 +90,7 @@ struct conn {
 	bool tx_fin_due;		/* far: FIN follows the last byte that is posted */
 	bool tx_grow;			/* was full: double the window when that moves nothing */
 	bool tx_granted;		/* the peer lets us switch */
+	uint64_t tx_ping, tx_ping_ns;	/* far: sent at the kernel's end, 0: none; how long to wait */
 	bool tx_wanted;			/* WANT_CREDIT is out */
 	bool tx_blocked;		/* a writer met a full ring: report OUT when there is room */
 	uint32_t tx_dries;		/* how often there was no room for all, or none was seen */

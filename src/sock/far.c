@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "progress/engine.h"
 #include "ring/ring.h"
 #include "sock/act.h"
 #include "sock/bind.h"
@@ -22,6 +23,8 @@
 #define NOTE_MOST	((1u << NOTE_BITS) - 1)
 #define RING_TIMES	4u		/* a larger ring is so many times as large */
 #define RING_AGAIN_MS	1000u		/* after one that was refused */
+#define END_ASK_MS	100u		/* a link whose other end was killed has died, or it is stopped */
+#define END_NAP_US	20u
 
 void conn_far_bound(struct conn *c)
 {
@@ -43,6 +46,39 @@ void conn_far_bound(struct conn *c)
 }
 
 /* ------------------------------------------------------------- sending -- */
+
+/* txl held. */
+static bool end_in_doubt(struct conn *c)
+{
+	if (!c->link || !c->tx.link_up || c->closing || c->fd < 0 || !tx_left_unread(c) ||
+	    !conn_fin_came(conn_kernel_state(c)))
+		return false;
+	if (!c->tx_ping) {
+		c->tx_ping = msgs_ping(c->link);
+		c->tx_ping_ns = clock_ns() + END_ASK_MS * NS_PER_MS;
+	}
+	return !msgs_answered(c->link, c->tx_ping) && clock_ns() < c->tx_ping_ns;
+}
+
+bool conn_far_end_doubt(struct conn *c)
+{
+	if (likely(!conn_tx_far(c)) || !conn_tx_on_ring(c))
+		return false;
+	lock_take(&c->txl);
+	bool doubt = end_in_doubt(c);
+	lock_drop(&c->txl);
+	return doubt;
+}
+
+bool conn_far_end_ask(struct conn *c)
+{
+	uint8_t before = ld_rlx(&c->tx.state);
+
+	while (conn_far_end_doubt(c))
+		if (!engine_poll())
+			sys_nap(END_NAP_US * NS_PER_US);
+	return ld_rlx(&c->tx.state) != before;
+}
 
 /* A few bytes are to go: is it for conn_far_sent() to send them? */
 static bool appended(struct conn *c)

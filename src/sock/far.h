@@ -69,6 +69,16 @@ void conn_far_linger_again(struct conn *c);
 /* What the program has set. */
 struct linger conn_far_linger_shown(const struct conn *c);
 
+/*
+ * The kernel's FIN has come while the peer has not read all of the ring: does it read
+ * on, or was it killed, of which TCP would tell a reset?  That is known when it has
+ * answered, or its link is dead, END_ASK_MS later at the latest.  No lock, a reference
+ * held.  Return: true, it is not as before.
+ */
+bool conn_far_end_ask(struct conn *c);
+/* Is it worth it?  txl is taken. */
+bool conn_far_end_doubt(struct conn *c);
+
 /* ---- receiving ---- */
 
 /* link_user.arrived; poll_lock held. */

@@ -30,6 +30,7 @@ struct io {
 	int rwflags;			/* preadv2, pwritev2 */
 	bool bad;			/* an entry with bytes is no address of a program's */
 	bool coming;			/* when the kernel was read, more was on its way there */
+	bool whose_end;			/* far: asked first, see conn_far_end_ask() */
 	int left;			/* TCP_INQ, as the kernel has told it with its part; 0: it has not */
 };
 

@@ -218,10 +218,10 @@ static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
 			peer_left(l, c, m);
 		return;
 	case WIRE_PONG:
-		if (m->a > ld_rlx(&l->pings))
+		if (m->a > ld_acq(&l->pings))	/* pairs with msgs_ping() */
 			link_kill(l);
 		else
-			st_rlx(&l->pongs, m->a);
+			st_rel(&l->pongs, MAX(m->a, ld_rlx(&l->pongs)));
 		return;
 	case WIRE_HELLO:
 		return;
@@ -229,6 +229,23 @@ static void on_msg(struct link *l, void *owner, const struct wire_msg *m)
 		if (c)
 			to_tx(l, c, m);
 	}
+}
+
+/*
+ * Two threads may send theirs in the other order.  The answer to a later one serves
+ * as well: its number was taken, and so it was sent, after this one's was.
+ */
+uint64_t msgs_ping(struct link *l)
+{
+	uint64_t n = add_acqrel(&l->pings, 1);
+
+	link_send(l, &(struct wire_msg){ .type = WIRE_PING, .a = n });
+	return n;
+}
+
+bool msgs_answered(const struct link *l, uint64_t ping)
+{
+	return ld_acq(&l->pongs) >= ping;	/* pairs with on_msg() */
 }
 
 void msgs_data(struct conn *c)

@@ -12,6 +12,13 @@ struct conn;
 /* Bytes have come into c's ring.  poll_lock held. */
 void msgs_data(struct conn *c);
 
+/*
+ * Whoever answers lives, and has heard all that was sent on l before: the number of a
+ * PING, never 0.  Any locks but post_lock.
+ */
+uint64_t msgs_ping(struct link *l);
+bool msgs_answered(const struct link *l, uint64_t ping);
+
 /* bind.c: BIND, BOUND, NOT_MINE, LATER go there. poll_lock held. */
 void bind_inbox(struct link *l, struct conn *c, const struct wire_msg *m);
 

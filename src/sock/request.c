@@ -20,6 +20,7 @@
 #include "sock/act.h"
 #include "sock/back.h"
 #include "sock/kin.h"
+#include "sock/msgs.h"
 #include "sock/rest.h"
 #include "sock/slip.h"
 
@@ -87,11 +88,9 @@ static bool barred_far(struct conn *c)
 
 	if (!l || ld_rlx(&l->state) == LINK_DEAD)
 		return true;
-	if (!c->rx_ping) {
-		c->rx_ping = add_rlx(&l->pings, 1);
-		link_send(l, &(struct wire_msg){ .type = WIRE_PING, .a = c->rx_ping });
-	}
-	return ld_rlx(&l->pongs) >= c->rx_ping;
+	if (!c->rx_ping)
+		c->rx_ping = msgs_ping(l);
+	return msgs_answered(l, c->rx_ping);
 }
 
 /*

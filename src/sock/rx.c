@@ -448,6 +448,9 @@ static ssize_t rx_bound_end(struct conn *c, struct io *io, ssize_t n)
 	if (n == 0 && io->total > io->done) {
 		if (c->rx_shut_out)	/* which alone makes it read 0 */
 			return -EAGAIN;
+		io->whose_end = conn_far_end_doubt(c);
+		if (unlikely(io->whose_end))
+			return -EAGAIN;
 		c->rx_end_read = !(io->flags & MSG_PEEK);
 		rx_kernel_end(c, 0);
 		n = rx_ring(c, io);
@@ -925,6 +928,16 @@ static ssize_t rx_tell(struct rx_call *t)
 	return n;
 }
 
+/* rxl held; dropped. */
+static void rx_end_ask(struct rx_call *t, struct conn *c)
+{
+	t->io->whose_end = false;
+	conn_get(c);
+	lock_drop(&c->rxl);
+	conn_far_end_ask(c);
+	conn_put(c);
+}
+
 static ssize_t rx_loop(struct rx_call *t)
 {
 	struct io *io = t->io;
@@ -947,6 +960,10 @@ static ssize_t rx_loop(struct rx_call *t)
 			return rx_tell(t);
 		}
 		rx_round(t, c);
+		if (unlikely(io->whose_end)) {
+			rx_end_ask(t, c);
+			continue;
+		}
 		if (t->n == -EAGAIN && !t->blocking && !t->cold) {
 			if (rx_look_again(t, c))
 				continue;
