@@ -144,7 +144,7 @@ static ssize_t rx_end(struct conn *c, const struct io *io)
 {
 	int err = owed_error(&c->owed);
 
-	if (unlikely(c->rx_end_ns) && !c->rx_end_due)
+	if (unlikely(conn_end_judged_soon(c)) && !c->rx.eof)
 		return -EAGAIN;		/* more may come before it */
 	if (err && err != EPIPE && !c->rx.eof)	/* EPIPE comes after the end only */
 		return io->done ? -err : -conn_owed_take(c);
@@ -638,6 +638,7 @@ static bool rx_look_again(struct rx_call *t, struct conn *c)
 {
 	int fd = c->fd, queued = 0;
 	bool far = conn_rx_far(c);
+	uint8_t before = c->rx.state;
 
 	if (far)
 		conn_get(c);
@@ -647,7 +648,8 @@ static bool rx_look_again(struct rx_call *t, struct conn *c)
 		rx_pull(c);		/* RESUME is there, and what follows it */
 	uint8_t s = c->rx.state;
 	bool on = s == PRX_ON && !c->rx.want && !conn_end_judged_soon(c);
-	bool again = left ? s != PRX_ON : on && more;
+	/* far: the CQ may have had the end, or a switch */
+	bool again = s != before || (!left && on && more);
 	bool sure = on || s == PRX_ENDED ||
 		    (ld_rlx(&c->meet) != MEET_BOUND && s == PRX_RAW && !rx_more_to_come(c));
 	bool settle = !again && !sure;

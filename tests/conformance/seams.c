@@ -845,6 +845,24 @@ static void reset_read_at_once(struct role *r)
 	}
 }
 
+/* ... also where an end of both ways, which says ENOTCONN, comes between. */
+static void reset_read_behind_shutdown(struct role *r)
+{
+	char buf[16];
+
+	conn_open(r);
+	unread_left(r);
+	SERVER(r)
+		TRY(r, 0, close(r->s));
+	CLIENT(r) {
+		event_settled(r->c, 0, POLLHUP);
+		TRY(r, -ENOTCONN, shutdown(r->c, SHUT_RDWR));
+		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
+		TRY(r, 0, close(r->c));
+	}
+}
+
 static void inq_read(struct role *r, long n)
 {
 	char buf[4];
@@ -1575,6 +1593,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-oneshot-of-child", oneshot_of_child, PROCESS },
 	{ "seam-inq-at-end", inq_at_end, 0 },
 	{ "seam-reset-read-at-once", reset_read_at_once, 0 },
+	{ "seam-reset-read-behind-shutdown", reset_read_behind_shutdown, 0 },
 	{ "seam-inq-before-reset", inq_before_reset, 0 },
 	{ "seam-inq-end-and-reset", inq_end_and_reset, 0 },
 	{ "seam-error-behind-end", error_behind_end, PROCESS },
