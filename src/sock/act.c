@@ -36,6 +36,7 @@
 #define SETTLE_MS	50	/* the peer's background thread has run, on a full machine too */
 #define SETTLE_YIELD_US	300	/* ... which wants the CPU that we have, after a while */
 #define WATCH_RETRY_MS	4
+#define DROP_MOST	(1u << 30)	/* in one call, which copies nothing */
 
 const struct conn_watcher *conn_watcher;
 
@@ -698,8 +699,10 @@ bool rx_pull(struct conn *c)
 			if (l == LOOK_AGAIN)
 				continue;
 		}
-		size_t want = (size_t)MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf));
-		ssize_t n = sys_recvfrom(c->fd, buf, want, MSG_DONTWAIT);
+		/* what was read from the ring nobody sees again, and it may be much */
+		size_t want = (size_t)(on ? MIN(prx_next_read(&c->rx), (uint64_t)sizeof(buf)) :
+				       MIN(c->rx.drop, (uint64_t)DROP_MOST));
+		ssize_t n = sys_recvfrom(c->fd, on ? buf : NULL, want, MSG_DONTWAIT | (on ? 0 : MSG_TRUNC));
 
 		if (n == -EAGAIN || n == -EINTR)
 			break;
@@ -794,7 +797,8 @@ static bool between(const struct conn *c)
 		return true;
 	if ((!unmet && !conn_rx_on_the_way(c)) || sys_ioctl(c->fd, FIONREAD, &queued))
 		return false;
-	return unmet ? c->rx.pos + (uint64_t)queued < conn_far_unmet(c) : !queued;
+	return unmet ? c->rx.pos + (uint64_t)queued < conn_far_unmet(c) :
+		       (uint64_t)queued <= c->rx.drop;
 }
 
 /* All has come, and once was waited for: what is missing now was read by another process. */

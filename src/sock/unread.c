@@ -37,6 +37,8 @@ int unread_now(struct conn *c)
 			return -EINVAL;
 		behind = rx_behind(c);
 	} while (behind < before);	/* they have gone to the kernel meanwhile */
+	/* first comes what had been read before a retreat */
+	queued -= (int)MIN((uint64_t)queued, c->rx.drop);
 	/* what could be read before does not stop being readable while it is on its way */
 	uint64_t unmet = conn_far_unmet(c), coming = conn_rx_on_the_way(c);
 	if (unmet > c->rx.pos)

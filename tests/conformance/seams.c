@@ -863,6 +863,33 @@ static void reset_read_behind_shutdown(struct role *r)
 	}
 }
 
+/* A retreat writes to the kernel what has been read from the ring meanwhile: nothing is unread for that. */
+static void read_not_unread(struct role *r)
+{
+	static __thread char buf[400000];
+	int i, n, wrong = 0;
+
+	conn_open(r);
+	for (i = 0; i < 25; i++) {
+		SERVER(r)
+			wrong += send_all(r->s, buf, sizeof(buf)) != sizeof(buf);
+		CLIENT(r) {
+			wrong += recv_all(r->c, buf, sizeof(buf)) != sizeof(buf);
+			wrong += ioctl(r->c, FIONREAD, &n) || n;
+		}
+		meet(r);
+		SERVER(r)
+			wrong += send(r->s, buf, 7, 0) != 7;
+		CLIENT(r) {
+			wrong += readable_await(r->c, 7) != 7;
+			wrong += recv(r->c, buf, sizeof(buf), MSG_DONTWAIT) != 7;
+		}
+		meet(r);
+	}
+	TRY(r, 0, wrong);
+	conn_close(r);
+}
+
 static void inq_read(struct role *r, long n)
 {
 	char buf[4];
@@ -1594,6 +1621,7 @@ const struct conf_case seams_cases[] = {
 	{ "seam-inq-at-end", inq_at_end, 0 },
 	{ "seam-reset-read-at-once", reset_read_at_once, 0 },
 	{ "seam-reset-read-behind-shutdown", reset_read_behind_shutdown, 0 },
+	{ "seam-read-not-unread", read_not_unread, TOGETHER },
 	{ "seam-inq-before-reset", inq_before_reset, 0 },
 	{ "seam-inq-end-and-reset", inq_end_and_reset, 0 },
 	{ "seam-error-behind-end", error_behind_end, PROCESS },
