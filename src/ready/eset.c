@@ -427,8 +427,23 @@ uint32_t conn_ring_events(struct conn *c)
 
 /* ------------------------------------------------------ numbers of a set -- */
 
+/* A child may have the set as well: it finds all in the kernel when it has asked for the conns. */
+static void set_left(struct eset *s)
+{
+	list_for_each(n, &s->entries) {
+		struct eent *e = list_entry(n, struct eent, in_set);
+		struct epoll_event ev = { .events = e->events, .data.u64 = e->data };
+
+		if (e->disabled || e->orphan || (e->in_kernel && e->kevents == e->events))
+			continue;
+		sys_epoll_ctl(s->fd, e->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, e->fd, &ev);
+	}
+}
+
 static void set_over(struct eset *s)
 {
+	if (unlikely(kin_any()))
+		set_left(s);
 	while (!list_empty(&s->entries))
 		eset_remove(list_entry(s->entries.next, struct eent, in_set));
 	list_push(&free_sets, &s->entries);

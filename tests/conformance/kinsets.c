@@ -670,6 +670,39 @@ static void child_sends_first(struct role *r)
 	told_to_one(r, false, false, sends, does_ask);
 }
 
+/* The parent lets go of the set; its child is told what was there before. */
+static void closed_by_parent(struct role *r, uint32_t events)
+{
+	static child_fn *const told[] = { does_wait, NULL };
+
+	conn_open(r);
+	CLIENT(r)
+		TRY(r, 5, send(r->c, "hello", 5, 0));
+	meet(r);
+	SERVER(r) {
+		int ep = (int)MUST(r, epoll_create1(EPOLL_CLOEXEC));
+		struct child k;
+
+		TRY(r, 5, readable_await(r->s, 5));
+		TRY(r, 0, set_ctl(ep, EPOLL_CTL_ADD, r->s, events, 1));
+		child_start(r, &k, ep, told);
+		TRY(r, 0, close(ep));
+		TRY(r, 0, child_does(&k));
+		TRY(r, 0, child_end(&k));
+	}
+	conn_close(r);
+}
+
+static void set_closed_by_parent(struct role *r)
+{
+	closed_by_parent(r, EPOLLIN);
+}
+
+static void edge_set_closed_by_parent(struct role *r)
+{
+	closed_by_parent(r, EDGE);
+}
+
 const struct conf_case kinsets_cases[] = {
 	{ "kinset-put-back", put_back, PROCESS | WAIT_EPOLL },
 	{ "kinset-added", added, PROCESS | WAIT_EPOLL },
@@ -690,5 +723,7 @@ const struct conf_case kinsets_cases[] = {
 	{ "kinset-child-reads-first", child_reads_first, PROCESS | WAIT_EPOLL },
 	{ "kinset-child-asks-first", child_asks_first, PROCESS | WAIT_EPOLL },
 	{ "kinset-child-sends-first", child_sends_first, PROCESS | WAIT_EPOLL },
+	{ "kinset-closed-by-parent", set_closed_by_parent, PROCESS | WAIT_EPOLL },
+	{ "kinset-closed-by-parent-edge", edge_set_closed_by_parent, PROCESS | WAIT_EPOLL },
 	{ NULL, NULL, 0 }
 };
