@@ -135,12 +135,34 @@ static void far_look(int fd)
 		engine_poll_all();
 }
 
+/*
+ * After an own SHUT_RD the kernel queues what comes, but answers it by a reset behind
+ * its own FIN: what is between two ways is to be there before.
+ */
+static void rest_first(int fd)
+{
+	struct conn *c = conn_lock_rx(fd);
+
+	if (!c)
+		return;
+	bool late = c->ever_bound && c->rx_shut_out && !ld_rlx(&c->tx_shut) && rx_more_to_come(c);
+	if (late)
+		conn_get(c);
+	lock_drop(&c->rxl);
+	if (!late)
+		return;
+	rx_settle(c);
+	conn_put(c);
+}
+
 int sock_shutdown(int fd, int how)
 {
 	int err = kin_first(fd, how == SHUT_RD ? CONN_RX : CONN_BOTH);
 	if (err && err != -EAGAIN)
 		return err;
 	far_look(fd);
+	if (!err && how != SHUT_RD)
+		rest_first(fd);
 	struct conn *c = conn_lock_both(fd);
 
 	if (c && err) {
