@@ -419,7 +419,8 @@ int link_write(struct link *l, uint16_t slot, size_t off, uint32_t len, uint16_t
 	int err = ENOMEM;
 
 	lock_take(&engine.post_lock);
-	if (far_room(l, FAR_RESERVE))
+	link_backlog_flush(l);		/* SWITCH or WINDOW may wait there */
+	if (l->backlog_head == l->backlog_tail && far_room(l, FAR_RESERVE))
 		err = post_data(l, slot, off, len, note, tell);
 	if (err == ENOMEM)
 		st_rlx(&l->starved, true);

@@ -34,6 +34,7 @@
 #include "base/config.h"
 #include "base/privfd.h"
 #include "base/counters.h"
+#include "base/fault.h"
 #include "link/far.h"
 #include "link/link.h"
 #include "progress/wait.h"
@@ -46,6 +47,7 @@ static struct {
 	bool asker;
 	uint64_t got, answered, sent;	/* messages */
 	uint64_t arrived, eaten;	/* bytes of the stream */
+	uint64_t got_before;		/* messages, before the last of them */
 	uint32_t room, dead, wrong, writes_done;
 	uint16_t slots;			/* many: those whose byte has come are marked */
 	bool got_of[FAR_SLOTS + 1];
@@ -92,6 +94,7 @@ static void on_arrived(struct link *l, void *owner, uint32_t len, uint16_t note)
 			add_rlx(&me.wrong, 1);
 		*of = true;
 	}
+	me.got_before = me.got;
 	st_rel(&me.arrived, me.arrived + len);
 }
 
@@ -615,6 +618,39 @@ static void a_killed_sender(void **state)
 		in_a_process(stream_cut);
 }
 
+/* A message that the device had no room for, and a byte behind it. */
+static int child_kept(int sock)
+{
+	char c;
+
+	lock_take(&engine.poll_lock);		/* or the background thread sends it first */
+	config.fault.fail_mr = 1;
+	fault_arm();
+	link_send(me.l, &(struct wire_msg){ .type = WIRE_PING, .a = 1, .payload[103] = 1 });
+	link_source_ring(me.l, SLOT)[0] = byte_of(0);
+	int err = link_write(me.l, SLOT, 0, 1, note_of(1), false);
+	lock_drop(&engine.poll_lock);
+	return err ? 91 : recv(sock, &c, 1, 0) == 1 ? 0 : 92;
+}
+
+static int kept(void)
+{
+	int sock, status;
+	pid_t pid = child_of(child_kept, &sock);
+
+	if (!wait_for(ld_acq(&me.arrived) == 1) || me.got_before != 1 || ld_acq(&me.wrong))
+		return 93;
+	return send(sock, "", 1, 0) == 1 && waitpid(pid, &status, 0) == pid && !status ? 0 : 94;
+}
+
+/* SWITCH, WINDOW: what is written next is not to be there before them. */
+static void bytes_do_not_overtake_a_message(void **state)
+{
+	if (contract_shared())
+		skip();
+	in_a_process(kept);
+}
+
 /* --------------------------------------------------------- many slots -- */
 
 static uint64_t registrations(void)
@@ -955,6 +991,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(messages_both_ways_then_death),
 		cmocka_unit_test(a_stream_without_overrun),
 		cmocka_unit_test(a_killed_sender),
+		cmocka_unit_test(bytes_do_not_overtake_a_message),
 		cmocka_unit_test(a_thousand_slots_on_one_link),
 		cmocka_unit_test(slots_end_where_memory_does),
 		cmocka_unit_test(a_peer_that_lies_of_its_memory),
