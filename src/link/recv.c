@@ -175,9 +175,11 @@ static void sink_batch_end(void)
 
 static void sink_lost(void *ctx, const struct engine_dev *dev)
 {
-	if (ctx)
-		link_kill(ctx);
-	else
+	struct link *l = ctx;
+
+	if (l && l->state != LINK_NEW)	/* a new one fails to connect, and is discarded */
+		link_kill(l);
+	else if (!l)
 		link_kill_all(dev);
 }
 

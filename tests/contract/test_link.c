@@ -357,6 +357,35 @@ static void link_dies_before_it_is_up_here(void **state)
 	in_a_process(owner_quick);
 }
 
+static bool ran;
+
+static void note_ran(struct bg_work *w)
+{
+	st_rel(&ran, true);
+}
+
+/* The device says that the QP is broken, which the kernel connects on iWARP before we hear of it. */
+static int lost_early(void)
+{
+	static struct bg_work next = { .fn = note_ran };
+
+	if (!begin(true))
+		return 1;
+	lock_take(&engine.poll_lock);
+	link_sink.lost(me.l, engine.here);
+	lock_drop(&engine.poll_lock);
+	bg_queue(&next);
+	if (!wait_for(ld_acq(&ran)))
+		return 2;
+	link_discard(me.l);
+	return 0;
+}
+
+static void a_broken_queue_pair_before_the_link_is_up(void **state)
+{
+	in_a_process(lost_early);
+}
+
 /* ----------------------------------------------------------- messages -- */
 
 #define MESSAGES	5000u
@@ -988,6 +1017,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(link_dies_before_it_is_up_here),
+		cmocka_unit_test(a_broken_queue_pair_before_the_link_is_up),
 		cmocka_unit_test(messages_both_ways_then_death),
 		cmocka_unit_test(a_stream_without_overrun),
 		cmocka_unit_test(a_killed_sender),
