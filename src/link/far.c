@@ -403,7 +403,7 @@ static int post_data(struct link *l, uint16_t slot, size_t off, uint32_t len, ui
 	};
 
 	/* before the post: it may be done, and polled elsewhere, at once */
-	st_rlx(&l->far->sent[l->far->sent_tail % LINK_RECVS], slot);
+	st_rlx(&l->far->sent[l->far->sent_tail % ARRAY_SIZE(l->far->sent)], slot);
 	int err = post(l, &wr);
 	l->far->sent_tail += tell && !err;
 	return err;
@@ -411,7 +411,7 @@ static int post_data(struct link *l, uint16_t slot, size_t off, uint32_t len, ui
 
 uint16_t far_sent(struct link *l)
 {
-	return ld_rlx(&l->far->sent[l->far->sent_head++ % LINK_RECVS]);
+	return ld_rlx(&l->far->sent[l->far->sent_head++ % ARRAY_SIZE(l->far->sent)]);
 }
 
 int link_write(struct link *l, uint16_t slot, size_t off, uint32_t len, uint16_t note, bool tell)

@@ -57,7 +57,8 @@ struct far {
 	struct rnic_part peer[AREA_PARTS];
 	uint32_t npeer;			/* poll_lock */
 	size_t peer_end;
-	uint16_t sent[LINK_RECVS];	/* slots of the immediates that are signalled */
+	/* slots of the immediates that are signalled; what was polled may make room before it is taken */
+	uint16_t sent[2 * LINK_RECVS];
 	uint32_t sent_head;		/* poll_lock */
 	uint32_t sent_tail;		/* post_lock */
 	struct far_slot slots[FAR_SLOTS + 1];

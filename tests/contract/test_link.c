@@ -48,7 +48,8 @@ static struct {
 	uint64_t got, answered, sent;	/* messages */
 	uint64_t arrived, eaten;	/* bytes of the stream */
 	uint64_t got_before;		/* messages, before the last of them */
-	uint32_t room, dead, wrong, writes_done;
+	uint32_t room, dead, wrong, writes_done, writes_done_of[2];
+	uint32_t posts_more;		/* of slot 2, where the next write is done */
 	uint16_t slots;			/* many: those whose byte has come are marked */
 	bool got_of[FAR_SLOTS + 1];
 } me;
@@ -101,6 +102,10 @@ static void on_arrived(struct link *l, void *owner, uint32_t len, uint16_t note)
 static void on_sent(struct link *l, void *owner)
 {
 	add_acqrel(&me.writes_done, 1);
+	me.writes_done_of[owner != &me]++;
+	for (; me.posts_more; me.posts_more--)
+		if (link_write(l, SLOT + 1, 0, 1, note_of(1), true))
+			add_rlx(&me.wrong, 1);
 }
 
 static void on_room(struct link *l)
@@ -768,6 +773,47 @@ static void slots_end_where_memory_does(void **state)
 	in_a_process(many_in_2_mb);
 }
 
+/*
+ * As many as fit the queue are under way and done, and are taken: there is room
+ * again while it is still to be said whose they were.
+ */
+static int child_full(int sock)
+{
+	uint64_t until = clock_ns() + BOUND_MS * NS_PER_MS;
+	uint32_t n = 0;
+	char c;
+
+	if (slot_take_for(&me.got_of[2], 2))
+		return 101;
+	lock_take(&engine.poll_lock);
+	while (n < LINK_RECVS && clock_ns() < until)
+		n += !link_write(me.l, SLOT, 0, 1, note_of(1), true);
+	me.posts_more = 32;
+	lock_drop(&engine.poll_lock);
+	if (!wait_for(ld_acq(&me.writes_done) == LINK_RECVS + 32))
+		return 102;
+	if (me.writes_done_of[0] != LINK_RECVS || me.writes_done_of[1] != 32 || me.wrong)
+		return 103;
+	return recv(sock, &c, 1, 0) == 1 ? 0 : 104;
+}
+
+static int full(void)
+{
+	int sock, status;
+	pid_t pid = child_of(child_full, &sock);
+
+	if (slot_take_for(&me, 2) || !wait_for(ld_acq(&me.arrived) == LINK_RECVS + 32))
+		return 105;
+	return send(sock, "", 1, 0) == 1 && waitpid(pid, &status, 0) == pid && !status ? 0 : 106;
+}
+
+static void whose_write_is_done_when_the_queue_is_full(void **state)
+{
+	if (contract_shared())
+		skip();
+	in_a_process(full);
+}
+
 /* A part, or a ring in it, that cannot be, and the link is given up. */
 static int child_lies(int sock)
 {
@@ -1024,6 +1070,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(bytes_do_not_overtake_a_message),
 		cmocka_unit_test(a_thousand_slots_on_one_link),
 		cmocka_unit_test(slots_end_where_memory_does),
+		cmocka_unit_test(whose_write_is_done_when_the_queue_is_full),
 		cmocka_unit_test(a_peer_that_lies_of_its_memory),
 		cmocka_unit_test(a_larger_ring_while_bytes_go_on),
 		cmocka_unit_test(larger_rings_leave_half_to_others),
