@@ -9,6 +9,7 @@
 
 #define INBOX		4096
 #define INBOX_BINDS	2048		/* two full links ask at once; the rest is for answers, one for a slot */
+#define TURN		64		/* a peer may ask without end: other work comes between */
 
 static struct {
 	struct lock lock;
@@ -24,7 +25,7 @@ static inbox_fn *handle;
 
 static void inbox_work(struct bg_work *w)
 {
-	for (;;) {
+	for (int i = 0; i < TURN; i++) {
 		lock_take(&inbox.lock);
 		bool any = inbox.head != inbox.tail;
 		struct link *l = inbox.q[inbox.head % INBOX].link;
@@ -37,6 +38,7 @@ static void inbox_work(struct bg_work *w)
 		handle(l, &m);
 		link_drop(l);
 	}
+	bg_queue(w);
 }
 
 bool inbox_put(struct link *l, const struct wire_msg *m)

@@ -38,6 +38,11 @@ TESTS += tests/unit/test_area
 tests_unit_test_area_SOURCES = tests/unit/test_area.c
 tests_unit_test_area_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_area_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_inbox
+TESTS += tests/unit/test_inbox
+tests_unit_test_inbox_SOURCES = tests/unit/test_inbox.c
+tests_unit_test_inbox_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_inbox_LDADD = libcore.la $(CMOCKA_LIBS)
 MEET_TESTS = \
 	tests/unit/test_meet_ask \
 	tests/unit/test_meet_cmdata \
