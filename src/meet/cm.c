@@ -40,6 +40,7 @@
 #define ADDR_MS		1000
 #define ROUTE_MS	1000
 #define BACKLOG		64
+#define EVENTS_A_TURN	64		/* others may ask without end: other work comes between */
 #define RETRIES		6		/* as verbs_qp.c has it */
 #define RNR_FOR_EVER	7
 #define EVENT_BYTES	196		/* of an answer on InfiniBand, the most there is */
@@ -528,9 +529,9 @@ static void channel_event(void *ctx, uint32_t events)
 	struct event ev;
 	int err = 0;
 
-	while (channel && (err = event_take(&ev)) == 0)
+	for (int i = 0; i < EVENTS_A_TURN && channel && (err = event_take(&ev)) == 0; i++)
 		act(&ev);
-	if (!channel || err == -EAGAIN || err == -EINTR)
+	if (!channel || !err || err == -EAGAIN || err == -EINTR)
 		return;
 	/* it would stay readable for ever */
 	log_info("cm: no more events: %d", err);
@@ -556,6 +557,8 @@ static int channel_open(void)
 		channel = ch;
 	else if (privfd_is(ch->fd))
 		privfd_close(ch->fd);
+	else
+		sys_close(ch->fd);
 	return err;	/* on failure librdmacm keeps a few bytes */
 }
 

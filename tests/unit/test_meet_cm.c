@@ -5,11 +5,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -444,6 +447,34 @@ static void requests_that_are_none(void **state)
 	assert_int_equal(fake_cm.ids, 2);	/* the listeners */
 }
 
+static int asked_again;
+
+/* Each refusal is answered by the next request, as from many at once. */
+static int refuse_and_be_asked(struct cm_end *e)
+{
+	struct sockaddr_storage here = inet_addr_of(2, 6379), there = inet_addr_of(77, 5);
+	uint8_t b[CM_HELLO_BYTES];
+
+	cm_refuse(e, CM_LATER, REASON_NONE);
+	cm_hello_put(b, &ours);
+	if (++asked_again < 10000)
+		fake_cm_request(&here, &there, "fake0", b, sizeof(b));
+	return 0;
+}
+
+/* The loop that calls has others to serve; what is left is told again. */
+static void requests_without_end(void **state)
+{
+	start();
+	cm_listen(AF_INET, 6379);
+	then = refuse_and_be_asked;
+	request(&ours, 77, 6379, "fake0");
+	assert_in_range(asked_again, 1, 1000);
+	while (asked_again < 10000)
+		turn();
+	assert_int_equal(fake_cm.rejects, 10000);
+}
+
 /* As many as there are places; the next is refused and the others live. */
 static void too_many(void **state)
 {
@@ -798,6 +829,22 @@ static void not_started(void **state)
 	assert_int_equal(cm_ask(&e, &t, 0, NULL), -ENODEV);
 }
 
+/* The program's numbers end where ours would begin: the channel's own is not left open. */
+static void no_number_for_the_channel(void **state)
+{
+	struct rlimit before, less;
+	int next = dup(0);
+
+	assert_true(next >= 0 && !close(next) && !getrlimit(RLIMIT_NOFILE, &before));
+	less = before;
+	less.rlim_cur = (rlim_t)next + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+	int err = cm_start(&loop, usable, false, news);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_true(err == -EMFILE || err == -EINVAL);
+	assert_int_equal(fcntl(next, F_GETFD), -1);
+}
+
 /* A meeting from start to end, both sides of it. Return: all went well. */
 static bool whole(void)
 {
@@ -871,6 +918,7 @@ static void in_a_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(no_number_for_the_channel, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_started, setup, teardown),
 		cmocka_unit_test_setup_teardown(asked_and_answered, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_iwarp, setup, teardown),
@@ -883,6 +931,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(by_no_device_of_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(requests_that_are_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(requests_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(listening, setup, teardown),
 		cmocka_unit_test_setup_teardown(listeners_of_one_tcp_port, setup, teardown),
