@@ -755,7 +755,7 @@ uint64_t rx_behind(const struct conn *c)
 		return 0;
 	uint64_t P = slot_p_count(ld_acq(&c->rx_words->p));	/* pairs with slot_publish() */
 
-	return slot_switching(c->rx_words) ? P : 0;
+	return slot_switching(c->rx_words) ? MIN(P, c->rx_ring_bytes) : 0;
 }
 
 bool rx_more_to_come(const struct conn *c)

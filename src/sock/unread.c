@@ -19,8 +19,9 @@ static int ring_queued(struct conn *c)
 {
 	uint64_t from;
 
+	/* the peer's word: who reads finds out whether it is nonsense */
 	if (c->rx.state == PRX_ON)
-		return (int)MIN(slot_p_count(ld_acq(&c->rx_words->p)) - c->rx.C, (uint64_t)INT_MAX);
+		return (int)MIN(slot_p_count(ld_acq(&c->rx_words->p)) - c->rx.C, c->rx_ring_bytes);
 	return (int)(prx_avail(&c->rx, &from) + rest_left(c));
 }
 
@@ -42,7 +43,7 @@ int unread_now(struct conn *c)
 	/* what could be read before does not stop being readable while it is on its way */
 	uint64_t unmet = conn_far_unmet(c), coming = conn_rx_on_the_way(c);
 	if (unmet > c->rx.pos)
-		coming = unmet - c->rx.pos;
+		coming = MIN(unmet - c->rx.pos, (uint64_t)queued + c->rx_ring_bytes);
 	return (int)MIN(most, MAX((uint64_t)queued + before, coming));
 }
 

@@ -43,6 +43,11 @@ TESTS += tests/unit/test_inbox
 tests_unit_test_inbox_SOURCES = tests/unit/test_inbox.c
 tests_unit_test_inbox_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_inbox_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_unread
+TESTS += tests/unit/test_unread
+tests_unit_test_unread_SOURCES = tests/unit/test_unread.c
+tests_unit_test_unread_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_unread_LDADD = libcore.la $(CMOCKA_LIBS)
 MEET_TESTS = \
 	tests/unit/test_meet_ask \
 	tests/unit/test_meet_cmdata \
