@@ -52,6 +52,8 @@ static void to_rx(struct link *l, struct conn *c, const struct wire_msg *m)
 		acts = prx_on_unbind(&c->rx, l->id, m->epoch);
 		break;
 	case WIRE_QUIET:
+		if (!c->rx_words)
+			break;		/* who says so has not proven itself */
 		acts = prx_on_quiet(&c->rx, l->id, m->epoch, m->a);
 		break;
 	case WIRE_WINDOW:
@@ -148,6 +150,8 @@ static void to_tx(struct link *l, struct conn *c, const struct wire_msg *m)
 		acts = ptx_on_released(&c->tx, l->id, m->epoch);
 		break;
 	case WIRE_CLOSING:
+		if (!c->tx_words)
+			break;		/* who says so has not proven itself */
 		acts = ptx_on_closing(&c->tx, l->id, m->epoch, m->a) | PA_WAKE;
 		if (before != PTX_QUIET && (before == PTX_ON || before == PTX_SWITCHING)) {
 			count(CNT_retreats, 1);

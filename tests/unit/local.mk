@@ -48,6 +48,11 @@ TESTS += tests/unit/test_unread
 tests_unit_test_unread_SOURCES = tests/unit/test_unread.c
 tests_unit_test_unread_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_unread_LDADD = libcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_msgs
+TESTS += tests/unit/test_msgs
+tests_unit_test_msgs_SOURCES = tests/unit/test_msgs.c
+tests_unit_test_msgs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_msgs_LDADD = libcore.la $(CMOCKA_LIBS)
 MEET_TESTS = \
 	tests/unit/test_meet_ask \
 	tests/unit/test_meet_cmdata \
