@@ -26,6 +26,7 @@
 
 #define ANSWER_MS	8000	/* the owner's patience, longer than the death of a link takes */
 #define FULL_MS		100	/* how long room in the kernel's buffer, or an end, is waited for */
+#define BARRED_MS	1000	/* ... or a peer that may be stopped: it is refused when it goes on */
 #define LOOK_MS		1
 #define REQUESTS	64
 
@@ -34,7 +35,7 @@ struct request {
 	struct conn *c;
 	struct kin_msg m;
 	int fd;
-	uint64_t full_ns, deadline_ns;
+	uint64_t full_ns, barred_ns, deadline_ns;
 };
 
 static struct list requests = LIST_INIT(requests);
@@ -154,8 +155,9 @@ static void tell_end(struct conn *c, struct kin_reply *r, struct kin_fds *f)
 }
 
 /* *r: of an answer that is not KIN_NO; *f: descriptors of ours. */
-static enum kin_answer given(struct request *a, bool patient, struct kin_reply *r, struct kin_fds *f)
+static enum kin_answer given(struct request *a, uint64_t now, struct kin_reply *r, struct kin_fds *f)
 {
+	bool patient = now < a->full_ns;
 	struct conn *c = a->c;
 	enum kin_answer yes = KIN_YES;
 
@@ -164,7 +166,7 @@ static enum kin_answer given(struct request *a, bool patient, struct kin_reply *
 		bool may = !c->closing || c->end_kin;
 
 		if (!may || !conn_is_back(c, a->m.bits & CONN_RX) || (patient && conn_end_to_come(c)) ||
-		    (a->m.bits & CONN_RX && !barred(c)))
+		    (a->m.bits & CONN_RX && !barred(c) && now < a->barred_ns))
 			yes = KIN_NO;
 		else if (!conn_is_back(c, a->m.bits))
 			yes = c->tx_stuck ? KIN_FULL : KIN_NO;
@@ -182,7 +184,7 @@ static bool request_look(struct request *a, uint64_t now)
 {
 	struct kin_reply r = { 0 };
 	struct kin_fds f = { -1, -1 };
-	enum kin_answer yes = given(a, now < a->full_ns, &r, &f);	/* a->c has them while we do */
+	enum kin_answer yes = given(a, now, &r, &f);	/* a->c has them while we do */
 
 	if ((yes == KIN_NO && now < a->deadline_ns) || (yes == KIN_FULL && now < a->full_ns))
 		return false;
@@ -234,6 +236,7 @@ void request_take(struct conn *c, const struct kin_msg *m, int fd)
 	conn_ask_back(c, REASON_FORK);
 	*a = (struct request){ .c = c, .m = *m, .fd = fd,
 			   .full_ns = now + FULL_MS * NS_PER_MS,
+			   .barred_ns = now + BARRED_MS * NS_PER_MS,
 			   .deadline_ns = now + ANSWER_MS * NS_PER_MS };
 	list_push(&requests, &a->node);
 	if (!request_look(a, 0)) {

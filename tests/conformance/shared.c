@@ -2,6 +2,8 @@
 /* What random sequences (tests/random) have found where a parent and its child use one connection. */
 #include "conform.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -220,6 +222,60 @@ static void child_then_bytes(struct role *r)
 	}
 }
 
+static bool stopped(long pid)
+{
+	char path[64], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	FILE *f = fopen(path, "r");
+	if (f) {
+		if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		fclose(f);
+	}
+	return state == 'T';
+}
+
+/* A peer that does not run at all has a child wait no longer than a while. */
+static void child_of_stopped_peer(struct role *r)
+{
+	static char buf[1000];
+	int status = 0;
+
+	listener_open(r);
+	conn_more(r, &r->s, &r->c);
+	for (int j = 0; j < 20; j++) {	/* the peer has written nothing into a ring */
+		CLIENT(r) {
+			MUST(r, send(r->c, buf, sizeof(buf), 0));
+			drained_await(r->c);
+			status = recv(r->c, buf, 1, MSG_DONTWAIT) != -1;
+		}
+		meet(r);
+		SERVER(r)
+			status = recv_all(r->s, buf, sizeof(buf)) != sizeof(buf);
+	}
+	TRY(r, 0, status);
+	SERVER(r) {
+		tell(r, getpid());
+		raise(SIGSTOP);
+	}
+	CLIENT(r) {
+		long peer = hear(r);
+		long long end = now_ms() + 5000;
+
+		while (!stopped(peer) && now_ms() < end)
+			poll(NULL, 0, 1);
+		pid_t pid = (pid_t)MUST(r, fork());
+		if (pid == 0)
+			_exit(recv(r->c, buf, 1, MSG_DONTWAIT) == -1 ? errno : 0);
+		MUST(r, waitpid(pid, &status, 0));
+		TRY(r, EAGAIN, WEXITSTATUS(status));
+		CHECK(r, now_ms() < end);
+		MUST(r, kill((pid_t)peer, SIGCONT));
+	}
+	conn_close(r);
+}
+
 static long long now_us(void)
 {
 	struct timespec ts;
@@ -271,6 +327,7 @@ const struct conf_case shared_cases[] = {
 	{ "seam-shut-both-child-reads", shut_both_child_reads, PROCESS },
 	{ "seam-child-reads-all", child_reads_all, PROCESS },
 	{ "seam-child-then-bytes", child_then_bytes, PROCESS | COLD },
+	{ "seam-child-of-stopped-peer", child_of_stopped_peer, PROCESS | COLD },
 	{ "seam-close-then-fork", close_then_fork, PROCESS },
 	{ NULL, NULL, 0 }
 };
