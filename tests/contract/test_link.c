@@ -101,11 +101,11 @@ static void on_arrived(struct link *l, void *owner, uint32_t len, uint16_t note)
 
 static void on_sent(struct link *l, void *owner)
 {
-	add_acqrel(&me.writes_done, 1);
 	me.writes_done_of[owner != &me]++;
 	for (; me.posts_more; me.posts_more--)
 		if (link_write(l, SLOT + 1, 0, 1, note_of(1), true))
 			add_rlx(&me.wrong, 1);
+	add_acqrel(&me.writes_done, 1);
 }
 
 static void on_room(struct link *l)
@@ -658,8 +658,8 @@ static int child_kept(int sock)
 	char c;
 
 	lock_take(&engine.poll_lock);		/* or the background thread sends it first */
-	config.fault.fail_mr = 1;
-	fault_arm();
+	config.fault.fail_mr = 1;		/* as fault_arm(), of what this lock guards */
+	fault_device_armed = 1;
 	link_send(me.l, &(struct wire_msg){ .type = WIRE_PING, .a = 1, .payload[103] = 1 });
 	link_source_ring(me.l, SLOT)[0] = byte_of(0);
 	int err = link_write(me.l, SLOT, 0, 1, note_of(1), false);
@@ -792,7 +792,7 @@ static int child_full(int sock)
 	lock_drop(&engine.poll_lock);
 	if (!wait_for(ld_acq(&me.writes_done) == LINK_RECVS + 32))
 		return 102;
-	if (me.writes_done_of[0] != LINK_RECVS || me.writes_done_of[1] != 32 || me.wrong)
+	if (me.writes_done_of[0] != LINK_RECVS || me.writes_done_of[1] != 32 || ld_rlx(&me.wrong))
 		return 103;
 	return recv(sock, &c, 1, 0) == 1 ? 0 : 104;
 }
