@@ -90,7 +90,6 @@ struct conn {
 	bool tx_fin_due;		/* far: FIN follows the last byte that is posted */
 	bool tx_grow;			/* was full: double the window when that moves nothing */
 	bool tx_granted;		/* the peer lets us switch */
-	uint64_t tx_ping, tx_ping_ns;	/* far: sent at the kernel's end, 0: none; how long to wait */
 	bool tx_wanted;			/* WANT_CREDIT is out */
 	bool tx_blocked;		/* a writer met a full ring: report OUT when there is room */
 	uint32_t tx_dries;		/* how often there was no room for all, or none was seen */
@@ -118,6 +117,7 @@ struct conn {
 	uint16_t tx_last_e;		/* tx_last_P is of this epoch */
 	bool tx_more;			/* a larger ring is to be asked for, or has been */
 	bool tx_expects;		/* bytes wait for a write that is done */
+	uint64_t tx_ping, tx_ping_ns;	/* a PING sent at the kernel's end, 0: none; how long to wait */
 
 	/* ---- receiving ---- */
 	struct lock rxl cacheline_aligned;
@@ -135,7 +135,6 @@ struct conn {
 	uint8_t rx_wlog;
 	bool rx_wanted;			/* the peer's writer sleeps: send CREDIT */
 	bool rx_granted;		/* GRANT is out */
-	uint64_t rx_ping;		/* ... no more, and a PING behind it (struct link), 0: none */
 	bool rx_read;			/* an intercepted read has happened */
 	bool rx_waited;			/* an intercepted wait covered it */
 	bool rx_shut;			/* shutdown(SHUT_RD) */
@@ -161,6 +160,7 @@ struct conn {
 	struct prx rx;
 	struct prefix rx_prefix;
 	uint64_t rx_more;		/* far: bytes of the ring that the peer asks for; 0: it does not */
+	uint64_t rx_ping;		/* behind the end of a GRANT (struct link), 0: none */
 
 	/* ---- both ---- */
 	int fd cacheline_aligned;	/* a number of ours or, when closing, a private dup; -1 */
