@@ -261,6 +261,8 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 			      .c = c, .gen = ld_rlx(&c->gen), .tx = tx, .rx = rx };
 	conn_get(c);		/* another thread may close it meanwhile */
 	heir_spoil(c);
+	if (why == REASON_FD_PASSED)
+		c->passed = true;
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, why);
 	if (tx)

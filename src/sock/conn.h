@@ -186,7 +186,8 @@ struct conn {
 	bool heir_over;			/* was in a fork: no will is made for it any more */
 	uint8_t kin;			/* CONN_TX, CONN_RX: to be asked for before it is used (kin.h) */
 	uint8_t kin_way;		/* whom to ask; 0: nobody */
-	bool end_kin;			/* closing, while a child may hold the socket */
+	bool end_kin;			/* closing, while another process may hold the socket */
+	bool passed;			/* one does, or did, by SCM_RIGHTS */
 	int rest;			/* 1 + a file with what is left to read, for children too (rest.h); rxl */
 	uint64_t rest_bytes;		/* ... how much of it this process has not read */
 	int owed_once;			/* 1 + a socket with one message: which of parent and children takes it tells the error */

@@ -93,7 +93,8 @@ static bool unread(const struct conn *c, int fd)
 enum end_how end_take_over(struct conn *c, int fd)
 {
 	bool tx_raw = !conn_tx_on_ring(c) && !c->tx_stuck;
-	bool shared = kin_shared(c);
+	/* the peer may have switched again since: that is refused, and no end of those who go on */
+	bool shared = kin_shared(c) || c->passed;
 	/* resent bytes that are still to come are the program's: unread, which the kernel cannot see yet */
 	bool rx_raw = c->rx.state == PRX_ENDED ||
 		      (c->rx.state == PRX_RAW && !c->rx.drop && (shared || !conn_still_to_come(c)));

@@ -490,6 +490,67 @@ static void pass_fd(struct role *r)
 	}
 }
 
+static long echo_rounds(int fd, bool asks, int n)
+{
+	char buf[64] = "";
+	long wrong = 0;
+
+	while (n-- > 0) {
+		if (asks)
+			wrong += send(fd, buf, sizeof(buf), MSG_NOSIGNAL) != sizeof(buf);
+		wrong += recv_all(fd, buf, sizeof(buf)) != sizeof(buf);
+		if (!asks)
+			wrong += send(fd, buf, sizeof(buf), MSG_NOSIGNAL) != sizeof(buf);
+	}
+	return wrong;
+}
+
+/* Who passes a connection and closes it ends nothing, whatever its peer is about to do. */
+static void pass_fd_often(struct role *r)
+{
+	int channel[2], i;
+	pid_t pid = 0;
+	char byte;
+
+	SERVER(r) {
+		MUST(r, step_pair(channel));
+		pid = (pid_t)MUST(r, fork());
+		if (pid == 0) {
+			close(channel[0]);
+			for (i = 0; i < 40; i++) {
+				int fd = fd_recv(channel[1]);
+
+				if (echo_until_eof(fd) != 0)
+					_exit(5);
+				close(fd);
+			}
+			_exit(0);
+		}
+	}
+	listener_open(r);
+	for (i = 0; i < 40; i++) {
+		conn_more(r, &r->s, &r->c);
+		CLIENT(r) {
+			TRY(r, 0, echo_rounds(r->c, true, 50));
+			poll(NULL, 0, 3);	/* rings are made in the background */
+			TRY(r, 0, echo_rounds(r->c, true, 200));
+			TRY(r, 0, shutdown(r->c, SHUT_WR));
+			TRY(r, 0, recv(r->c, &byte, 1, 0));
+			TRY(r, 0, close(r->c));
+		}
+		SERVER(r) {
+			TRY(r, 0, echo_rounds(r->s, false, 50 + 5 * i));
+			TRY(r, 1, fd_send(channel[0], r->s));
+			TRY(r, 0, close(r->s));
+		}
+	}
+	SERVER(r)
+		TRY(r, 0, child_await(r, pid));
+	meet(r);
+	SERVER(r)
+		MUST(r, close(r->listener));
+}
+
 /* Pre-forked workers: the listener is shared, any worker accepts. */
 static void preforked(struct role *r)
 {
@@ -576,6 +637,7 @@ const struct conf_case fork_cases[] = {
 	{ "fork-vfork-dups", vfork_dups, PROCESS },
 	{ "fork-vfork-unsets", vfork_unsets, PROCESS },
 	{ "fork-pass-fd", pass_fd, PROCESS },
+	{ "fork-pass-fd-often", pass_fd_often, PROCESS | COLD },
 	{ "fork-preforked", preforked, PROCESS | COLD },
 	{ "fork-daemon", daemonize, PROCESS | COLD },
 	{ NULL, NULL, 0 }
