@@ -22,7 +22,6 @@
 #include "ready/ready.h"
 #include "sock/act.h"
 #include "sock/bind.h"
-#include "sock/far.h"
 #include "sock/fdtab.h"
 #include "sock/kin.h"
 #include "sock/sock.h"
@@ -487,10 +486,8 @@ static void judge_end(struct eset *s, struct epoll_event *ev)
 	guard_exit();
 	if (!c)
 		return;
-	moved = conn_far_end_ask(c);
 	lock_take(&c->rxl);
-	moved |= conn_end_look(c);
-	lock_drop(&c->rxl);
+	moved = conn_end_judge(c);
 	guard_enter();
 	lock_take(&ready_lock);
 	e = moved ? eset_by_data(s, ev->data.u64) : NULL;

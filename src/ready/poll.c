@@ -21,7 +21,6 @@
 #include "ready/ready.h"
 #include "sock/act.h"
 #include "sock/bind.h"
-#include "sock/far.h"
 #include "sock/fdtab.h"
 #include "sock/kin.h"
 #include "sock/sock.h"
@@ -371,15 +370,8 @@ static bool look_at_ends(const struct pollfd *k, nfds_t n)
 		if (likely(!c || !(conn_rx_on_ring(c) || conn_tx_on_ring(c))))
 			continue;
 		c = conn_lock_rx(k[i].fd);
-		if (!c)
-			continue;
-		conn_get(c);
-		lock_drop(&c->rxl);
-		moved |= conn_far_end_ask(c);
-		lock_take(&c->rxl);
-		moved |= conn_end_look(c);
-		lock_drop(&c->rxl);
-		conn_put(c);
+		if (c)
+			moved |= conn_end_judge(c);
 	}
 	return moved;
 }

@@ -569,6 +569,23 @@ bool conn_end_look(struct conn *c)
 	return moved || c->rx.state != rx;
 }
 
+bool conn_end_judge(struct conn *c)
+{
+	bool far = conn_tx_far(c), moved = false;
+
+	if (unlikely(far)) {
+		conn_get(c);
+		lock_drop(&c->rxl);
+		moved = conn_far_end_ask(c);
+		lock_take(&c->rxl);
+	}
+	moved |= conn_end_look(c);
+	lock_drop(&c->rxl);
+	if (unlikely(far))
+		conn_put(c);
+	return moved;
+}
+
 void rx_kernel_end(struct conn *c, int err)
 {
 	struct pslot slot = { 0 };

@@ -79,6 +79,8 @@ void rx_swallow(struct conn *c);
  * a part in it, judge what it was.  rxl held.  Return: true if anything moved.
  */
 bool conn_end_look(struct conn *c);
+/* The same, and of a far peer it is asked first (conn_far_end_ask()).  rxl held; dropped. */
+bool conn_end_judge(struct conn *c);
 /* The kernel socket has ended: err 0 for FIN, else the error read.  rxl held. */
 void rx_kernel_end(struct conn *c, int err);
 /* far: the end that has been put off, if any, is judged.  rxl held. */

@@ -829,7 +829,7 @@ static void inq_at_end(struct role *r)
 }
 
 /* Who was told HUP of a reset is told of it by a read that does not wait. */
-static void reset_read_at_once(struct role *r)
+static void reset_read(struct role *r, bool shut)
 {
 	char buf[16];
 
@@ -839,28 +839,23 @@ static void reset_read_at_once(struct role *r)
 		TRY(r, 0, close(r->s));
 	CLIENT(r) {
 		event_settled(r->c, 0, POLLHUP);
+		if (shut)
+			TRY(r, -ENOTCONN, shutdown(r->c, SHUT_RDWR));
 		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
 		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
 		TRY(r, 0, close(r->c));
 	}
 }
 
+static void reset_read_at_once(struct role *r)
+{
+	reset_read(r, false);
+}
+
 /* ... also where an end of both ways, which says ENOTCONN, comes between. */
 static void reset_read_behind_shutdown(struct role *r)
 {
-	char buf[16];
-
-	conn_open(r);
-	unread_left(r);
-	SERVER(r)
-		TRY(r, 0, close(r->s));
-	CLIENT(r) {
-		event_settled(r->c, 0, POLLHUP);
-		TRY(r, -ENOTCONN, shutdown(r->c, SHUT_RDWR));
-		TRY(r, -ECONNRESET, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
-		TRY(r, 0, recv(r->c, buf, sizeof(buf), MSG_DONTWAIT));
-		TRY(r, 0, close(r->c));
-	}
+	reset_read(r, true);
 }
 
 /* A retreat writes to the kernel what has been read from the ring meanwhile: nothing is unread for that. */
