@@ -3,6 +3,7 @@
 #ifndef SOCK_CALLS_H
 #define SOCK_CALLS_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include "base/reasons.h"
@@ -18,6 +19,12 @@ struct process_hooks {
 	void (*set_shared)(uint64_t set);
 };
 extern const struct process_hooks *process_hooks;
+
+/* of a call of libc's: a value or -errno */
+static inline int call_result(long n)
+{
+	return n < 0 ? -errno : (int)n;
+}
 
 void conn_fork_prepare(void);
 void conn_fork_parent(void);

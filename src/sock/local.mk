@@ -53,6 +53,7 @@ libcore_la_SOURCES += \
 	src/sock/msgs.c \
 	src/sock/msgs.h \
 	src/sock/number.c \
+	src/sock/option.c \
 	src/sock/owed.h \
 	src/sock/owner.c \
 	src/sock/owner.h \
