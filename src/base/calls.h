@@ -57,7 +57,7 @@
 	X(own, int, accept4, SYS_accept4, (int fd, struct sockaddr *addr, socklen_t *len, int flags), (fd, addr, len, flags)) \
 	X(shut, int, connect, SYS_connect, (int fd, const struct sockaddr *addr, socklen_t len), (fd, addr, len)) \
 	X(pass, int, bind, SYS_bind, (int fd, const struct sockaddr *addr, socklen_t len), (fd, addr, len)) \
-	X(shut, int, listen, SYS_listen, (int fd, int backlog), (fd, backlog)) \
+	X(own, int, listen, SYS_listen, (int fd, int backlog), (fd, backlog)) \
 	X(shut, int, shutdown, SYS_shutdown, (int fd, int how), (fd, how)) \
 	X(shut, int, getsockopt, SYS_getsockopt, (int fd, int level, int name, void *val, socklen_t *len), (fd, level, name, val, len)) \
 	X(shut, int, setsockopt, SYS_setsockopt, (int fd, int level, int name, const void *val, socklen_t len), (fd, level, name, val, len)) \

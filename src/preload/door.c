@@ -69,6 +69,7 @@ static void door_begin(char *const *envp)
 		ready_init();
 		process_start(envp);
 		fork_hooks();
+		sock_adopt_all();
 	}
 	/* pairs with door_up(): real and config are filled in */
 	st_rel(&door_state, config.enabled ? DOOR_ON : DOOR_PASS);

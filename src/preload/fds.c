@@ -47,6 +47,18 @@ int door_socket(int domain, int type, int protocol)
 	return fd;
 }
 
+int door_listen(int fd, int backlog)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_listen, (fd, backlog));
+	if (door_tracked(fd))
+		return DOOR_RET(sock_listen(fd, backlog));
+	int ret = real.listen(fd, backlog);
+	if (ret == 0 && door_on())
+		DOOR_ASIDE(sock_adopt(fd));
+	return ret;
+}
+
 int door_accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	if (!door_up())

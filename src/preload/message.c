@@ -43,7 +43,11 @@ static void passed_on(int fd)
 
 static void came_in(int fd)
 {
-	door_over(fd);
+	if (fd >= 0 && door_on())
+		DOOR_ASIDE({
+			sock_purge(fd);
+			sock_adopt(fd);
+		});
 }
 
 static bool has_control(const struct msghdr *msg)

@@ -530,6 +530,50 @@ void sock_created(int fd, int domain, int type, int protocol)
 		show_new(c);
 }
 
+static int option_int(int fd, int name)
+{
+	int val = 0;
+	socklen_t len = sizeof(val);
+	int err = sys_getsockopt(fd, SOL_SOCKET, name, &val, &len);
+
+	return err ? err : val;
+}
+
+/*
+ * One that listens: what it accepts is new, and nobody else has it.  A connection
+ * that comes so is left to the kernel, for what others have read or still hold of it
+ * is not known.
+ */
+void sock_adopt(int fd)
+{
+	if (fdtab_conn(fd) || option_int(fd, SO_ACCEPTCONN) <= 0 ||
+	    option_int(fd, SO_PROTOCOL) != IPPROTO_TCP)
+		return;
+	struct conn *c = track(fd, sys_fcntl(fd, F_GETFL, 0) & O_NONBLOCK);
+	if (!c)
+		return;
+	if (option_learn(c, fd))
+		bind_give_up(c, REASON_OPTION);
+	conn_take_both(c);
+	show_new(c);
+	show_listening(c);
+	conn_unlock_both(c);
+}
+
+void sock_adopt_all(void)
+{
+	enum { GAP = 16 };		/* where so many are free, no more are looked for */
+
+	for (int fd = 0, closed = 0; closed < GAP; fd++) {
+		int listens = option_int(fd, SO_ACCEPTCONN);
+
+		/* a filter may refuse the question */
+		closed = listens >= 0 || listens == -ENOTSOCK ? 0 : closed + 1;
+		if (listens > 0)
+			sock_adopt(fd);
+	}
+}
+
 /* Who came before its listener had the option has not got it. */
 static bool tells_rest(int fd)
 {

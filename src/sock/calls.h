@@ -20,6 +20,12 @@ struct process_hooks {
 };
 extern const struct process_hooks *process_hooks;
 
+/*
+ * What fd has been told before it was known here is noted in c.  Signatures of its
+ * segments (TCP_MD5SIG) cannot be asked for.  Return: something keeps it off the ring.
+ */
+bool option_learn(struct conn *c, int fd);
+
 /* of a call of libc's: a value or -errno */
 static inline int call_result(long n)
 {

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/section.h"
+#include "base/sys.h"
 #include "sock/calls.h"
 #include "sock/far.h"
 #include "sock/fdtab.h"
@@ -71,6 +72,19 @@ static void note_socket_option(struct conn *c, int name, const void *val, sockle
 	default:
 		break;
 	}
+}
+
+static void note_tcp_option(struct conn *c, int name, const void *val, socklen_t len)
+{
+	int on = 0;
+
+	memcpy(&on, val, MIN((size_t)len, sizeof(on)));
+	if (name == TCP_NODELAY)
+		st_rlx(&c->nodelay, on != 0);
+	else if (name == TCP_CORK)
+		st_rlx(&c->cork, on != 0);
+	else if (name == TCP_INQ)
+		st_rlx(&c->inq, on != 0);
 }
 
 /* Ancillary data, marks and positions, filters, signatures. */
@@ -143,7 +157,6 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 		kernel_only(fd, true, true, REASON_OPTION);
 	int r = call_result(section_away(real.setsockopt(fd, level, name, val, len)));
 	struct conn *c = fdtab_conn(fd);
-	int on = 0;
 
 	if (r < 0 || !c || !val)
 		return r;
@@ -155,14 +168,8 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 		if (name == SO_LINGER)
 			conn_far_linger_again(c);
 	} else if (level == IPPROTO_TCP) {
-		memcpy(&on, val, MIN((size_t)len, sizeof(on)));
-		if (name == TCP_NODELAY)
-			st_rlx(&c->nodelay, on != 0);
-		else if (name == TCP_CORK)
-			st_rlx(&c->cork, on != 0);
-		else if (name == TCP_INQ)
-			st_rlx(&c->inq, on != 0);
-		else if (name == TCP_ULP)	/* most of the time it is not to be had */
+		note_tcp_option(c, name, val, len);
+		if (name == TCP_ULP)	/* most of the time it is not to be had */
 			kernel_only(fd, true, true, REASON_OPTION);
 	}
 	return r;
@@ -198,4 +205,39 @@ int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	    *(int *)val && !owed_by_kernel(&c->owed) && *(int *)val == ECONNRESET)
 		*(int *)val = 0;
 	return r;
+}
+
+/* A filter's length is all that can be asked; one of eBPF refuses that, too. */
+static bool filtered(int fd)
+{
+	socklen_t len = 0;
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &len) || len;
+}
+
+bool option_learn(struct conn *c, int fd)
+{
+	static const struct { int level, name; } known[] = {
+		{ SOL_SOCKET, SO_RCVTIMEO }, { SOL_SOCKET, SO_SNDTIMEO }, { SOL_SOCKET, SO_LINGER },
+		{ SOL_SOCKET, SO_RCVLOWAT }, { SOL_SOCKET, SO_OOBINLINE }, { SOL_SOCKET, SO_PEEK_OFF },
+		{ SOL_SOCKET, SO_TIMESTAMP_OLD }, { SOL_SOCKET, SO_TIMESTAMPNS_OLD },
+		{ SOL_SOCKET, SO_TIMESTAMPING_OLD }, { SOL_SOCKET, SO_TIMESTAMP_NEW },
+		{ SOL_SOCKET, SO_TIMESTAMPNS_NEW }, { SOL_SOCKET, SO_TIMESTAMPING_NEW },
+		{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_TCP, TCP_CORK }, { IPPROTO_TCP, TCP_INQ },
+	};
+	bool odd = filtered(fd);
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		struct timeval val = { 0 };	/* the largest of them */
+		socklen_t len = sizeof(val);
+
+		if (sys_getsockopt(fd, known[i].level, known[i].name, &val, &len))
+			continue;		/* an older kernel */
+		if (known[i].level == IPPROTO_TCP)
+			note_tcp_option(c, known[i].name, &val, len);
+		else
+			note_socket_option(c, known[i].name, &val, len);
+		odd |= option_odd(known[i].level, known[i].name, &val, len);
+	}
+	return odd;
 }

@@ -151,12 +151,14 @@ class Run:
             f.write(text)
         return self.path(name)
 
-    def server(self, argv, port, out="server.out"):
-        """Start it and wait until it listens."""
+    def server(self, argv, port, out="server.out", third=None):
+        """Start it and wait until it listens.  third: what it finds as descriptor 3."""
         argv, env = self.command("server", argv)
+        if third is not None:
+            argv = ["bash", "-c", 'exec "$@" 3<&%d' % third, "bash", *argv]
         with open(self.path(out), "ab") as o, open(self.noise, "ab") as e:
             p = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=o, stderr=e,
-                                 cwd=self.dir)
+                                 cwd=self.dir, pass_fds=() if third is None else (third,))
         p.what = argv
         self.procs.append(p)
         self.wait_listening(p, port)

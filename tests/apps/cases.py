@@ -171,6 +171,7 @@ worker_processes %(workers)d;
 error_log %(dir)s/error.log;
 pid %(dir)s/nginx.pid;
 %(user)s
+%(keep)s
 daemon on;
 events { worker_connections 1024; }
 http {
@@ -188,12 +189,13 @@ http {
 """
 
 
-def nginx_start(run, sendfile="on", workers=2):
+def nginx_start(run, sendfile="on", workers=2, keep=""):
     port = free_port()
     user = "" if os.geteuid() else "user %s;" % pwd.getpwuid(0).pw_name
     os.makedirs(run.path("www"), exist_ok=True)
     conf = run.write("nginx.conf", NGINX % {"dir": run.dir, "user": user, "port": port,
-                                            "sendfile": sendfile, "workers": workers})
+                                            "sendfile": sendfile, "workers": workers,
+                                            "keep": keep})
     argv = ["nginx", "-p", run.dir, "-c", conf, "-e", run.path("error.log")]
     return run.daemon(argv, port, run.path("nginx.pid")), port, argv
 

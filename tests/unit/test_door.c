@@ -80,6 +80,8 @@ HEARS(int, sock_listen, fd, int fd, int backlog)
 HEARS_VOID(sock_foreign, "(%d)", fd, int fd, enum reason why)
 HEARS_VOID(sock_created, "(%d)", fd, int fd, int domain, int type, int protocol)
 HEARS_VOID(sock_purge, "(%d)", fd, int fd)
+HEARS_VOID(sock_adopt, "(%d)", fd, int fd)
+HEARS_VOID(sock_adopt_all, "%s", "", void)
 HEARS_VOID(process_start, "(%d)", envp != NULL, char *const *envp)
 HEARS_VOID(process_exec_failed, "(%d)", err, int err)
 HEARS_VOID(process_exit, "(%d)", status, int status)
@@ -266,7 +268,15 @@ static void new_numbers_are_told(void **state)
 	HEARD(want);
 	door_close(sv[0]);
 	door_close(sv[1]);
+	assert_int_equal(fd = (int)sysn6(SYS_socket, AF_INET, SOCK_STREAM, 0, 0, 0, 0), sv[0]);
 	heard[0] = '\0';
+	assert_int_equal(door_listen(fd, 1), 0);
+	snprintf(want, sizeof(want), "sock_adopt(%d) ", fd);
+	HEARD(want);
+	door_close(fd);
+	heard[0] = '\0';
+	assert_int_equal(door_listen(fd, 1), -1);
+	HEARD("");
 	assert_int_equal(door_epoll_create1(0), fd);
 	snprintf(want, sizeof(want), "sock_purge(%d) ready_epoll_created ", fd);
 	HEARD(want);
@@ -274,6 +284,31 @@ static void new_numbers_are_told(void **state)
 	heard[0] = '\0';
 	assert_int_equal(door_open("/no/such", O_RDONLY), -1);
 	HEARD("");
+}
+
+static void descriptors_that_come_are_told(void **state)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 }, b;
+	struct iovec iov = { &b, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *cm = CMSG_FIRSTHDR(&msg);
+	char want[64];
+	int sv[2], fd;
+
+	assert_int_equal(door_socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+	*cm = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(cm), &sv[0], sizeof(int));
+	assert_int_equal(door_sendmsg(sv[0], &msg, 0), 1);
+	heard[0] = '\0';
+	assert_int_equal(door_recvmsg(sv[1], &msg, 0), 1);
+	memcpy(&fd, CMSG_DATA(cm), sizeof(fd));
+	snprintf(want, sizeof(want), "sock_purge(%d) sock_adopt(%d) ", fd, fd);
+	HEARD(want);
+	door_close(fd);
+	door_close(sv[0]);
+	door_close(sv[1]);
 }
 
 static void dup_is_told_of_what_is_known(void **state)
@@ -470,6 +505,7 @@ int main(void)
 		cmocka_unit_test_setup(tracked_goes_to_the_room, reset),
 		cmocka_unit_test_setup(untracked_goes_to_libc, reset),
 		cmocka_unit_test_setup(new_numbers_are_told, reset),
+		cmocka_unit_test_setup(descriptors_that_come_are_told, reset),
 		cmocka_unit_test_setup(dup_is_told_of_what_is_known, reset),
 		cmocka_unit_test_setup(waits_reach_the_room_only_while_it_is_active, reset),
 		cmocka_unit_test_setup(uses_past_the_library_are_foreign, reset),

@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""A server whose listener another has made, and its clients.
+
+listeners.py serve N		the listener is descriptor 3; N connections, then the end
+listeners.py passed N PATH	... comes by SCM_RIGHTS over the Unix socket at PATH
+listeners.py again N PORT	makes it, and then is another image of itself, which serves
+listeners.py call N PORT	N connections to it, one after the other
+
+Of what it accepts each block is sent back.  Where the listener has SO_RCVTIMEO, the
+server waits once for nothing, and for as long as that says.
+"""
+import array
+import os
+import socket
+import struct
+import sys
+import time
+
+BLOCK = bytes(range(256)) * 64
+ROUNDS = 300
+
+
+def take(s, n):
+    got = b""
+    while len(got) < n:
+        piece = s.recv(n - len(got))
+        if not piece:
+            raise EOFError("end after %d of %d bytes" % (len(got), n))
+        got += piece
+    return got
+
+
+def timeout_holds(s, begun):
+    """What has been waited for nothing, against what the option says."""
+    seconds, us = struct.unpack("ll", s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16))
+    want, waited = seconds + us / 1e6, time.monotonic() - begun
+    if not want or not want * 0.9 <= waited < want + 5:
+        sys.exit("waited for %.3f s, wanted %.3f" % (waited, want))
+
+
+def echo(s):
+    while True:
+        begun = time.monotonic()
+        try:
+            data = s.recv(65536)
+        except BlockingIOError:
+            timeout_holds(s, begun)
+            s.sendall(b"t")
+            continue
+        if not data:
+            return
+        s.sendall(data)
+
+
+def serve(listener, n):
+    for _ in range(n):
+        with listener.accept()[0] as s:
+            echo(s)
+
+
+def passed(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as u:
+        u.connect(path)
+        _, control, _, _ = u.recvmsg(1, socket.CMSG_SPACE(4))
+    numbers = array.array("i")
+    numbers.frombytes(control[0][2][:4])
+    return socket.socket(fileno=numbers[0])
+
+
+def again(n, port):
+    s = socket.create_server(("127.0.0.1", port))
+    os.set_inheritable(s.fileno(), True)
+    if s.fileno() != 3:
+        os.dup2(s.fileno(), 3)
+        s.close()
+    os.execv(sys.executable, [sys.executable, __file__, "serve", str(n)])
+
+
+def call(n, port, waits):
+    for _ in range(n):
+        with socket.create_connection(("127.0.0.1", port)) as s:
+            for i in range(ROUNDS):
+                block = bytes([i % 256]) + BLOCK[i:]
+                s.sendall(block)
+                if take(s, len(block)) != block:
+                    sys.exit("round %d has come back as something else" % i)
+            if waits and take(s, 1) != b"t":
+                sys.exit("no wait for nothing")
+
+
+def main():
+    kind, n = sys.argv[1], int(sys.argv[2])
+    if kind == "call":
+        call(n, int(sys.argv[3]), len(sys.argv) > 4)
+    elif kind == "again":
+        again(n, int(sys.argv[3]))
+    elif kind == "passed":
+        serve(passed(sys.argv[3]), n)
+    else:
+        listener = socket.socket(fileno=3)
+        listener.listen()       # it may only be bound
+        serve(listener, n)
+
+
+main()
