@@ -16,6 +16,7 @@ EXTRA_DIST += tests/vm/README tests/vm/run tests/vm/guests.py tests/vm/image tes
 	tests/vm/cases/hosts_devices.sh \
 	tests/vm/cases/hosts_faults.sh \
 	tests/vm/cases/hosts_forked.sh \
+	tests/vm/cases/hosts_inherited.sh \
 	tests/vm/cases/hosts_loss.sh \
 	tests/vm/cases/hosts_plain.sh \
 	tests/vm/cases/hosts_programs.sh \
