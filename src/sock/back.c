@@ -13,6 +13,17 @@
 #include "sock/bind.h"
 #include "sock/heir.h"
 
+void conn_rx_back(struct conn *c)
+{
+	if (!c->link)
+		return;
+	/* first: the request goes in-band too, which wakes the peer at once */
+	rx_act(c, prx_want(&c->rx));
+	if (c->rx_granted)
+		conn_send(c, WIRE_GRANT, 0, 0, 0);	/* or it would try again and again */
+	st_rlx(&c->rx_granted, false);
+}
+
 void conn_ask_back(struct conn *c, enum reason why)
 {
 	lock_take(&c->rxl);
@@ -20,11 +31,7 @@ void conn_ask_back(struct conn *c, enum reason why)
 	if (go && c->link) {
 		if (conn_rx_on_ring(c))
 			log_debug("fd %d rx wanted back: %s", c->fd, reason_name(why));
-		/* first: the request goes in-band too, which wakes the peer at once */
-		rx_act(c, prx_want(&c->rx));
-		if (c->rx_granted)
-			conn_send(c, WIRE_GRANT, 0, 0, 0);	/* or it would try again and again */
-		st_rlx(&c->rx_granted, false);
+		conn_rx_back(c);
 	}
 	lock_take(&c->txl);
 	heir_spoil(c);			/* others get it, or nobody is left to say that they did not */

@@ -5,6 +5,8 @@
 
 #include "sock/conn.h"
 
+/* Take the reading way back to the kernel for good, without waiting.  rxl held. */
+void conn_rx_back(struct conn *c);
 /* Take both directions back to the kernel for good, without waiting.  No lock held. */
 void conn_ask_back(struct conn *c, enum reason why);
 /* Has the kernel all there is of these directions?  Both locks held. */

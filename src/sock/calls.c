@@ -262,8 +262,8 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 	if (tx)
 		tx_retreat(c, why);
 	lock_drop(&c->txl);
-	if (rx && c->link)
-		rx_act(c, prx_want(&c->rx));
+	if (rx)
+		conn_rx_back(c);
 	lock_drop(&c->rxl);
 	raw_await(&r);
 	if (rx)
@@ -280,8 +280,7 @@ void sock_keep_on_kernel(struct conn *c, enum reason why)
 		bind_give_up(c, why);
 	tx_retreat(c, why);
 	lock_drop(&c->txl);
-	if (c->link)
-		rx_act(c, prx_want(&c->rx));
+	conn_rx_back(c);
 	lock_drop(&c->rxl);
 }
 

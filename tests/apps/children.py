@@ -7,7 +7,7 @@ import pwd
 import re
 import signal
 
-from applib import PROGRAMS, PYTHON, case, check, free_port, program, until
+from applib import PROGRAMS, PYTHON, case, check, free_port, program, total, until
 from cases import (REDIS, make_file, nginx_start, nginx_stop, redis_bench, redis_stop,
                    ssh_options, ssh_start)
 
@@ -50,6 +50,14 @@ def python_spawn(run):
 @case((PYTHON,), rings=False, modes=BOTH)
 def python_forkserver(run):
     python(run, "pass", "forkserver")
+
+
+@case((PYTHON,), rings=False, modes=BOTH)
+def python_keep(run):
+    """Who has lost its reader to another program does not try for the ring again and again."""
+    python(run, "keep")
+    attaches = total(run.stats(), "attaches") if run.mode == "both" else 0
+    check(attaches <= 4, "%d attaches" % attaches)
 
 
 @case((PYTHON,), rings=False, modes=BOTH)

@@ -149,6 +149,44 @@ def pass_sockets(method):
     listener.close()
 
 
+def read_other(fd):
+    """In a program without the library: a connection comes by SCM_RIGHTS, and is read."""
+    with socket.socket(fileno=int(fd)) as u:
+        s = socket.socket(fileno=socket.recv_fds(u, 1, 1)[1][0])
+    s.setblocking(True)
+    size = 20000
+    for i in range(KEPT):
+        if take(s, size) != bytes([i % 256]) * size:
+            raise ValueError("block %d is another" % i)
+    if s.recv(1):
+        raise ValueError("more bytes")
+
+
+KEPT = 20000
+
+
+def pass_and_keep():
+    """Another program reads a connection in use, which this one keeps open."""
+    client, server = pair()
+    echoing = start(lambda: [server.sendall(take(server, 1000)) for _ in range(3000)])
+    for _ in range(3000):
+        client.sendall(b"x" * 1000)
+        take(client, 1000)
+    echoing.join()
+    here, there = socket.socketpair()
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SIDESTEP", "LD_PRELOAD"))}
+    reader = subprocess.Popen([sys.executable, sys.argv[0], "read", str(there.fileno())], env=env,
+                              pass_fds=[there.fileno()])
+    socket.send_fds(here, [b"s"], [server.fileno()])
+    for i in range(KEPT):
+        client.sendall(bytes([i % 256]) * 20000)
+    client.shutdown(socket.SHUT_WR)
+    if reader.wait(60):
+        raise ValueError("the reader has ended with %d" % reader.returncode)
+    for s in (client, server, here, there):
+        s.close()
+
+
 # ---------------------------------------------------------------- socketserver
 
 class Echo(socketserver.BaseRequestHandler):
@@ -214,6 +252,8 @@ KINDS = {
     "children": children_while_talking,
     "filter": child_as_filter,
     "pass": pass_sockets,
+    "keep": pass_and_keep,
+    "read": read_other,
     "server": socket_server,
     "asyncio": lambda: asyncio.run(async_all()),
     "call": lambda port: call(("127.0.0.1", int(port))),
