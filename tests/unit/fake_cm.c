@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 struct fake_cm fake_cm;
+static struct rdma_event_channel *channel;
 
 /* librdmacm's own, which it opens once */
 #define DEVICES	3
@@ -34,13 +35,14 @@ static int outcome(void) { return fails() ? -1 : 0; }
 
 static struct rdma_event_channel *create_event_channel(void)
 {
-	static struct rdma_event_channel channel;
+	static struct rdma_event_channel one;
 
 	if (fails())
 		return NULL;
-	channel.fd = eventfd(0, EFD_CLOEXEC);
-	assert_true(channel.fd >= 0);
-	return &channel;
+	one.fd = eventfd(0, EFD_CLOEXEC);
+	assert_true(one.fd >= 0);
+	channel = &one;
+	return channel;
 }
 
 static struct rdma_cm_id *id_new(void *context)
@@ -76,7 +78,10 @@ static int destroy_id(struct rdma_cm_id *id)
 
 static int get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **ev)
 {
+	eventfd_t news;
+
 	if (fake_cm.head == fake_cm.tail) {
+		eventfd_read(ch->fd, &news);
 		errno = fake_cm.broken_errno ? fake_cm.broken_errno : EAGAIN;
 		return -1;
 	}
@@ -221,6 +226,8 @@ void fake_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, const vo
 	}
 	assert_true(fake_cm.tail - fake_cm.head < FAKE_CM_EVENTS);
 	fake_cm.queue[fake_cm.tail++ % FAKE_CM_EVENTS] = ev;
+	if (channel)		/* whoever watches it hears of that */
+		eventfd_write(channel->fd, 1);
 }
 
 void fake_cm_device(struct rdma_cm_id *id, const char *device)
@@ -252,6 +259,7 @@ struct rdma_cm_id *fake_cm_request(const struct sockaddr_storage *here,
 void fake_cm_install(void)
 {
 	memset(&fake_cm, 0, sizeof(fake_cm));
+	channel = NULL;
 	fake_cm.port_num = 1;
 	for (int i = 0; i < DEVICES; i++) {
 		snprintf(devices[i].name, sizeof(devices[i].name), "fake%d", i);

@@ -145,7 +145,7 @@ static int close_device(struct ibv_context *ctx)
 
 static int query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
-	*attr = (struct ibv_device_attr){ .phys_port_cnt = 1, .max_qp_wr = 1024, .max_sge = 16,
+	*attr = (struct ibv_device_attr){ .phys_port_cnt = 1, .max_qp_wr = fake.max_qp_wr, .max_sge = 16,
 					  .max_cqe = 8192, .max_mr_size = 1u << 30 };
 	return fails() ? fake.fail_errno : 0;
 }
@@ -154,7 +154,7 @@ static int query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_
 {
 	struct ibv_port_attr *attr = (void *)to;
 
-	attr->state = IBV_PORT_ACTIVE;
+	attr->state = fake.port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	attr->active_mtu = IBV_MTU_1024;
 	attr->gid_tbl_len = 3;
 	attr->max_msg_sz = 1u << 30;
@@ -300,6 +300,7 @@ void fake_install(void)
 	memset(&fake, 0, sizeof(fake));
 	fake.transport = IBV_TRANSPORT_IB;
 	fake.max_inline = 256;
+	fake.max_qp_wr = 1024;
 	fake.cq_limit = 8192;
 	verbs = &table;
 }

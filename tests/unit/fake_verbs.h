@@ -19,7 +19,8 @@ struct fake {
 	int calls, fail_at, fail_errno;
 	int alive;			/* objects, mappings of the library's own included */
 	enum ibv_transport_type transport;
-	int max_inline;
+	int max_inline, max_qp_wr;
+	bool port_down;
 	int cq_limit;			/* create_cq() and resize_cq() refuse beyond */
 
 	struct ibv_send_wr sent[FAKE_WRS];

@@ -131,8 +131,12 @@ EXTRA_DIST += tests/unit/door/sock/fdtab.h tests/unit/door/sock/sock.h \
 # the verbs device and rdma_cm, over libraries that are fakes
 if HAVE_CMOCKA
 if HAVE_VERBS
-check_PROGRAMS += tests/unit/test_verbs tests/unit/test_meet_cm
-TESTS += tests/unit/test_verbs tests/unit/test_meet_cm
+check_PROGRAMS += tests/unit/test_verbs tests/unit/test_meet_cm tests/unit/test_hosts
+TESTS += tests/unit/test_verbs tests/unit/test_meet_cm tests/unit/test_hosts
+tests_unit_test_hosts_SOURCES = tests/unit/test_hosts.c tests/unit/fake_verbs.c \
+	tests/unit/fake_verbs.h tests/unit/fake_cm.c tests/unit/fake_cm.h
+tests_unit_test_hosts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_hosts_LDADD = libcore.la $(CMOCKA_LIBS)
 tests_unit_test_meet_cm_SOURCES = tests/unit/test_meet_cm.c tests/unit/fake_cm.c \
 	tests/unit/fake_cm.h
 tests_unit_test_meet_cm_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

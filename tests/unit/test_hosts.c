@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * test_hosts.c - links to other hosts over a device and a rdma_cm that fail where they are told to
+ *
+ * All that concerns them runs in the background thread, one step of the test at a time.
+ */
+#define _GNU_SOURCE
+#include "fake_cm.h"
+#include "fake_verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/config.h"
+#include "meet/cm.h"
+#include "ready/ready.h"
+#include "sock/bind.h"
+#include "sock/conn.h"
+#include "sock/hosts.h"
+
+#define WAIT_MS	5000
+
+/* ---- steps in the background thread ---- */
+
+static sem_t done_step;
+static void (*step)(void);
+
+static void work_fn(struct bg_work *w)
+{
+	step();
+	sem_post(&done_step);
+}
+
+static struct bg_work work = { .fn = work_fn };
+
+static void in_loop(void (*fn)(void))
+{
+	step = fn;
+	bg_queue(&work);
+	sem_wait(&done_step);
+}
+
+/* ---- who asks ---- */
+
+static struct conn *c;
+static struct {
+	int n;
+	struct link *l;
+	enum reason why;
+} told;
+
+static void done(struct conn *who, struct link *l, enum reason why)
+{
+	told.n++;
+	told.l = l;
+	told.why = why;
+}
+
+static void conn_make(void)
+{
+	c = conn_new(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	assert_non_null(c);
+	c->tuple = (struct meet_tuple){ .family = AF_INET, .lport = 40000, .rport = 6379,
+					.laddr = { 10, 9, 0, 1 }, .raddr = { 10, 9, 0, 2 } };
+}
+
+static const struct cm_hello theirs = {
+	.lport = 6379, .rport = 40000, .slots = 1024, .part_pages = 128, .ring_bytes = 65536,
+	.instance = 9, .rnic = { [8] = 0, 4, [12] = 8, [16] = 1, 0 } };
+
+static struct rdma_cm_id *id;
+
+static void ask(void)
+{
+	struct rdma_cm_id *before = fake_cm.last_id;
+
+	hosts_ask(c, done);
+	id = fake_cm.last_id == before ? NULL : fake_cm.last_id;
+}
+
+static void resolved(void)
+{
+	fake_cm_device(id, "fake0");
+	fake_cm_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+}
+
+static void reached(void) { fake_cm_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL, 0); }
+
+static void answered(void)
+{
+	uint8_t b[CM_HELLO_BYTES];
+
+	cm_hello_put(b, &theirs);
+	fake_cm_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, b, sizeof(b));
+}
+
+static void hung_up(void) { fake_cm_event(id, RDMA_CM_EVENT_DISCONNECTED, NULL, 0); }
+
+static bool all_heard;
+static void look(void) { all_heard = fake_cm.head == fake_cm.tail && !fake_cm.unacked; }
+
+static void play(void (*fn)(void))
+{
+	in_loop(fn);
+	do
+		in_loop(look);
+	while (!all_heard);
+}
+
+/* Return: the link has come up. */
+static bool whole_ask(void)
+{
+	static void (*const steps[])(void) = { ask, resolved, reached, answered };
+
+	memset(&told, 0, sizeof(told));
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !told.n; i++)
+		play(steps[i]);
+	assert_int_equal(told.n, 1);
+	return told.l != NULL;
+}
+
+static void await_no_links(void)
+{
+	for (int ms = 0; link_count() && ms < WAIT_MS; ms++)
+		usleep(1000);
+	assert_int_equal(link_count(), 0);
+	in_loop(look);
+}
+
+static void forget_silence(void) { hosts_shut(); hosts_forget(); fake_cm_install(); }
+
+static void begin(void)
+{
+	in_loop(forget_silence);
+	fake.nsent = 0;
+	fake.fail_at = fake_cm.fail_at = 0;
+}
+
+/* With the nth call of the one library, then of the other. */
+static void the_nth_call_fails(bool (*whole)(void))
+{
+	int before = fake.alive;
+
+	for (int n = 1, well = 0; well < 2; n++) {
+		begin();
+		fake.fail_errno = fake_cm.fail_errno = n % 2 ? ENOMEM : EMFILE;
+		*(well ? &fake_cm.fail_at : &fake.fail_at) = (well ? fake_cm.calls : fake.calls) + n;
+		int calls = fake_cm.calls;
+		bool ok = whole();
+		if (!ok && fake_cm.calls == calls) {	/* it is not asked each time */
+			usleep(100000);
+			n--;
+			continue;
+		}
+		bool all = well ? fake_cm.calls < fake_cm.fail_at : fake.calls < fake.fail_at;
+		if (ok)
+			play(hung_up);
+		await_no_links();
+		assert_int_equal(fake.alive, before);
+		in_loop(hosts_shut);
+		assert_int_equal(fake_cm.ids, 0);
+		assert_int_equal(ld_rlx(&c->refs), 1);
+		assert_true(n < 100);
+		if (ok && all) {
+			well++;
+			n = 0;
+		}
+	}
+}
+
+static void asked(void **state) { the_nth_call_fails(whole_ask); }
+
+/* ---- who is asked ---- */
+
+static enum meet_verdict own(const struct meet_tuple *t, enum reason *why)
+{
+	return MEET_MINE;
+}
+
+static void listen_there(void) { hosts_listen(AF_INET, 6379, own); }
+
+static struct sockaddr_storage address(uint8_t host, uint16_t port)
+{
+	struct sockaddr_storage sa = { .ss_family = AF_INET };
+	struct sockaddr_in *in = (void *)&sa;
+
+	in->sin_port = htons(port);
+	in->sin_addr.s_addr = htonl(0x0a090000u | host);
+	return sa;
+}
+
+static struct cm_hello coming_hello;
+
+static void coming(void)
+{
+	struct sockaddr_storage here = address(1, 6379), there = address(77, 51234);
+	uint8_t b[CM_HELLO_BYTES];
+
+	cm_hello_put(b, &coming_hello);
+	id = fake_cm_request(&here, &there, "fake0", b, sizeof(b));
+}
+
+static bool whole_coming(void)
+{
+	coming_hello = theirs;
+	coming_hello.lport = 40000;
+	coming_hello.rport = 6379;
+	play(listen_there);
+	if (!fake_cm.listens)
+		return false;
+	play(coming);
+	return fake_cm.accepts && link_count();
+}
+
+static void asked_by_another(void **state) { the_nth_call_fails(whole_coming); }
+
+/* ---- what may be said ---- */
+
+static uint64_t dice = 88172645463325252ull;
+
+static uint32_t roll(uint32_t n)
+{
+	dice ^= dice << 13;
+	dice ^= dice >> 7;
+	dice ^= dice << 17;
+	return (uint32_t)(dice >> 20) % n;
+}
+
+static uint8_t said[196];
+static uint8_t said_len;
+
+static void garble(const struct cm_hello *h)
+{
+	memset(said, 0, sizeof(said));
+	cm_hello_put(said, h);
+	for (uint32_t i = roll(4); i-- > 0;)
+		said[12 + roll(44)] = (uint8_t)(roll(3) ? roll(256) : 255 * roll(2));
+	if (!roll(4))
+		said[roll(56)] ^= (uint8_t)(1 << roll(8));
+	said_len = (uint8_t)(roll(8) ? 56 : roll(196));
+}
+
+static void garbled_answer(void)
+{
+	garble(&theirs);
+	fake_cm_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, said, said_len);
+}
+
+static void garbled_request(void)
+{
+	struct sockaddr_storage here = address(1, 6379), there = address(77, 51234);
+
+	garble(&coming_hello);
+	id = fake_cm_request(&here, &there, "fake0", said, said_len);
+}
+
+static void whatever_is_said(void **state)
+{
+	int before = fake.alive, up = 0;
+
+	for (int i = 0; i < 60; i++) {
+		begin();
+		memset(&told, 0, sizeof(told));
+		if (i % 2) {
+			play(ask);
+			play(resolved);
+			play(reached);
+			play(garbled_answer);
+			assert_int_equal(told.n, 1);
+		} else {
+			play(listen_there);
+			play(garbled_request);
+		}
+		up += link_count() != 0;
+		if (link_count())
+			play(hung_up);
+		await_no_links();
+		assert_int_equal(fake.alive, before);
+		in_loop(hosts_shut);
+		assert_int_equal(fake_cm.ids, 0);
+	}
+	assert_in_range(up, 1, 59);
+}
+
+static int start_err;
+static void start_there(void)
+{
+	start_err = engine_start(&link_sink);
+	if (!start_err)
+		start_err = engine_start_there();
+}
+
+static void started(void **state)
+{
+	fake_install();
+	fake.max_qp_wr = 4096;
+	fake_cm_install();
+	in_loop(start_there);
+	assert_int_equal(start_err, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(started),
+		cmocka_unit_test(asked),
+		cmocka_unit_test(asked_by_another),
+		cmocka_unit_test(whatever_is_said),
+	};
+
+	config_load(NULL);
+	ready_init();
+	bind_start();
+	sem_init(&done_step, 0, 0);
+	if (bg_start())
+		return 77;
+	conn_make();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
