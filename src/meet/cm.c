@@ -59,7 +59,9 @@ static struct listener {
 	uint16_t family, port;		/* of TCP; port 0: free */
 	unsigned place;			/* CM_PORTS: none */
 	uint64_t again_ns;		/* then those below it are tried */
+	uint64_t serial;		/* the higher, the later was it asked for */
 } listeners[CM_LISTENERS];
+static uint64_t listener_serial;
 
 struct event {
 	struct rdma_cm_id *id, *listen_id;
@@ -335,11 +337,39 @@ int cm_listen(uint16_t family, uint16_t port)
 	l = listener_at(0, 0);
 	if (!channel || !l)
 		return channel ? -ENOSPC : -ENODEV;
-	*l = (struct listener){ .family = family, .port = port, .place = CM_PORTS };
+	*l = (struct listener){ .family = family, .port = port, .place = CM_PORTS,
+				.serial = ++listener_serial };
 	err = listener_move(l);
 	if (err && (err != -EADDRINUSE || cm_only))
 		*l = (struct listener){ 0 };
 	return err;
+}
+
+static void listener_end(struct listener *l)
+{
+	if (l->id)
+		cm->destroy_id(l->id);
+	*l = (struct listener){ 0 };
+}
+
+unsigned cm_thin(bool (*wanted)(const void *arg, uint16_t port), const void *arg)
+{
+	struct listener *idle[CM_LISTENERS];
+	unsigned n = 0, gone = 0;
+
+	for (int i = 0; i < CM_LISTENERS; i++)
+		if (listeners[i].port && !wanted(arg, listeners[i].port))
+			idle[n++] = &listeners[i];
+	for (; gone < (n + 1) / 2; gone++) {
+		unsigned oldest = gone;
+
+		for (unsigned i = gone; i < n; i++)
+			if (idle[i]->serial < idle[oldest]->serial)
+				oldest = i;
+		listener_end(idle[oldest]);
+		idle[oldest] = idle[gone];
+	}
+	return gone;
 }
 
 /* On iWARP a try would be one at ports of TCP, which are others', too. */
@@ -484,10 +514,8 @@ static void act(const struct event *ev)
 		return;
 	}
 	struct listener *l = listener_of(ev->id);
-	if (l && ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-		cm->destroy_id(l->id);
-		*l = (struct listener){ 0 };
-	}
+	if (l && ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		listener_end(l);
 }
 
 static int event_take(struct event *ev)
@@ -592,9 +620,7 @@ void cm_shut(void)
 		cm_close(&ends[i]);
 	}
 	for (int i = 0; i < CM_LISTENERS; i++)
-		if (listeners[i].id)
-			cm->destroy_id(listeners[i].id);
-	memset(listeners, 0, sizeof(listeners));
+		listener_end(&listeners[i]);
 	loop->unwatch(loop->arg, channel->fd);
 	privfd_close(channel->fd);
 	channel = NULL;

@@ -65,6 +65,11 @@ const char *cm_device(const struct cm_end *e);
 
 /* Be found at a TCP port.  0; -EADDRINUSE: too many others are; -ENOSPC; -errno. */
 int cm_listen(uint16_t family, uint16_t port);
+/*
+ * The older half of the ports that are not wanted are given up: who still comes for one of
+ * them comes soon.  Return: how many.
+ */
+unsigned cm_thin(bool (*wanted)(const void *arg, uint16_t port), const void *arg);
 /* When cm_take_over() is to be called next, MEET_NEVER: all have the place they want. */
 uint64_t cm_take_over_ns(void);
 /* Try for what others had: their place may be free by now.  At most once a second. */

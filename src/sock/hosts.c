@@ -18,6 +18,7 @@
 
 #include "sock/hosts.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -382,16 +383,26 @@ static void take_over_turn(struct bg_timer *t)
 	take_over_set();
 }
 
-void hosts_listen(int family, uint16_t port,
-		  enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why))
+int hosts_listen(int family, uint16_t port,
+		 enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why))
 {
-	if (engine_start_there() || begin())
-		return;
+	int err = engine_start_there();
+
+	if (!err)
+		err = begin();
+	if (err)
+		return err;
 	owner = own;
-	int err = cm_listen((uint16_t)family, port);
+	err = cm_listen((uint16_t)family, port);
 	log_info("rdma port %u: %d", port, err);
 	take_over.fn = take_over_turn;
 	take_over_set();
+	return err;
+}
+
+unsigned hosts_thin(bool (*wanted)(const void *arg, uint16_t port), const void *arg)
+{
+	return cm_thin(wanted, arg);
 }
 
 /* ------------------------------------------------------------------ news -- */
@@ -477,9 +488,15 @@ void hosts_ask(struct conn *c, void (*done)(struct conn *c, struct link *l, enum
 	done(c, NULL, REASON_NO_RNIC);
 }
 
-void hosts_listen(int family, uint16_t port,
-		  enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why))
+int hosts_listen(int family, uint16_t port,
+		 enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why))
 {
+	return -ENODEV;
+}
+
+unsigned hosts_thin(bool (*wanted)(const void *arg, uint16_t port), const void *arg)
+{
+	return 0;
 }
 
 void hosts_shut(void)

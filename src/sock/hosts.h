@@ -15,10 +15,13 @@ void hosts_ask(struct conn *c, void (*done)(struct conn *c, struct link *l, enum
 
 /*
  * Be found at a port.  own(): whose is the connection t, as seen here?  The
- * answer is a verdict, and for MEET_REFUSED why.
+ * answer is a verdict, and for MEET_REFUSED why.  Return: 0; -ENOSPC: at too many
+ * others, see hosts_thin(); -errno.
  */
-void hosts_listen(int family, uint16_t port,
-		  enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why));
+int hosts_listen(int family, uint16_t port,
+		 enum meet_verdict (*own)(const struct meet_tuple *t, enum reason *why));
+/* As cm_thin(). */
+unsigned hosts_thin(bool (*wanted)(const void *arg, uint16_t port), const void *arg);
 
 /* End all meetings. */
 void hosts_shut(void);

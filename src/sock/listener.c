@@ -134,17 +134,31 @@ static bool port_wanted(const void *ports, uint16_t port)
 	return ports_have(ports, port);
 }
 
+/* Those at which somebody listens. */
+static const struct ports *ports_in_use(void)
+{
+	static struct ports ports;
+
+	accepted_ports(&ports);
+	return &ports;
+}
+
 /* Be found at a port; those at which nobody listens any more make room. */
 static int port_listen(int family, uint16_t port)
 {
-	static struct ports ports;
 	int err = answer_listen(&answer, family, port);
 
-	if (err != -ENOSPC)
-		return err;
-	accepted_ports(&ports);
-	return answer_thin(&answer, port_wanted, &ports) ?
+	return err == -ENOSPC && answer_thin(&answer, port_wanted, ports_in_use()) ?
 	       answer_listen(&answer, family, port) : err;
+}
+
+/* The same for other hosts. */
+static void port_listen_there(int family, uint16_t port)
+{
+	int err = hosts_listen(family, port, own_far);
+
+	if (err == -ENOSPC && hosts_thin(port_wanted, ports_in_use()))
+		hosts_listen(family, port, own_far);
 }
 
 void bind_listen(struct conn *l)
@@ -181,9 +195,9 @@ void bind_listen(struct conn *l)
 	log_debug("names of port %u: %d", port, err);
 	if (!ld_rlx(&l->listen_there) && engine.here != engine.there)
 		return;
-	hosts_listen(AF_INET, port, own_far);
+	port_listen_there(AF_INET, port);
 	if (ld_rlx(&l->listen_family) == AF_INET6)
-		hosts_listen(AF_INET6, port, own_far);
+		port_listen_there(AF_INET6, port);
 }
 
 void listener_shut(void)

@@ -187,7 +187,8 @@ static enum meet_verdict own(const struct meet_tuple *t, enum reason *why)
 	return MEET_MINE;
 }
 
-static void listen_there(void) { hosts_listen(AF_INET, 6379, own); }
+static int listen_err;
+static void listen_there(void) { listen_err = hosts_listen(AF_INET, 6379, own); }
 
 static struct sockaddr_storage address(uint8_t host, uint16_t port)
 {
@@ -216,7 +217,7 @@ static bool whole_coming(void)
 	coming_hello.lport = 40000;
 	coming_hello.rport = 6379;
 	play(listen_there);
-	if (!fake_cm.listens)
+	if (listen_err)
 		return false;
 	play(coming);
 	return fake_cm.accepts && link_count();
@@ -292,6 +293,8 @@ static void whatever_is_said(void **state)
 	assert_in_range(up, 1, 59);
 }
 
+/* ---- listeners ---- */
+
 static int start_err;
 static void start_there(void)
 {
@@ -309,6 +312,37 @@ static void started(void **state)
 	assert_int_equal(start_err, 0);
 }
 
+static struct conn *listener;
+
+static void listener_make(void)
+{
+	listener = conn_new(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	assert_non_null(listener);
+	st_rlx(&listener->listening, true);
+	st_rlx(&listener->listen_there, true);
+	st_rlx(&listener->listen_family, AF_INET);
+	st_rlx(&listener->listen_port, 7000);
+}
+
+static void listen_now(void) { bind_listen(listener); }
+
+/* A server that listens at a port for a while, and then at another, as FTP's do. */
+static void many_ports_one_by_one(void **state)
+{
+	begin();
+	listener_make();
+	for (uint16_t port = 7000; port < 7000 + 3 * CM_LISTENERS; port++) {
+		const struct sockaddr_in *at = (void *)&fake_cm.from;
+
+		st_rlx(&listener->listen_port, port);
+		in_loop(listen_now);
+		assert_int_equal(ntohs(at->sin_port), port);
+	}
+	assert_in_range(fake_cm.ids, 1, CM_LISTENERS);
+	in_loop(hosts_shut);
+	assert_int_equal(fake_cm.ids, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -316,6 +350,7 @@ int main(void)
 		cmocka_unit_test(asked),
 		cmocka_unit_test(asked_by_another),
 		cmocka_unit_test(whatever_is_said),
+		cmocka_unit_test(many_ports_one_by_one),
 	};
 
 	config_load(NULL);

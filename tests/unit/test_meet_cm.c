@@ -512,6 +512,38 @@ static void listening(void **state)
 	assert_int_equal(cm_listen(AF_INET, 9999), 0);
 }
 
+static bool even(const void *arg, uint16_t port) { return port % 2 == 0; }
+
+/* Those at which nobody listens any more make room, the older half of them. */
+static void listeners_make_room(void **state)
+{
+	struct sockaddr_in *at = (void *)&fake_cm.from;
+	int listens;
+
+	start();
+	assert_int_equal(cm_thin(even, NULL), 0);
+	for (uint16_t p = 2; p < CM_LISTENERS + 2; p++)
+		assert_int_equal(cm_listen(AF_INET, p), 0);
+	assert_int_equal(cm_listen(AF_INET, 9999), -ENOSPC);
+	assert_int_equal(cm_thin(even, NULL), CM_LISTENERS / 4);
+	assert_int_equal(fake_cm.ids, CM_LISTENERS * 3 / 4);
+	listens = fake_cm.listens;
+	assert_int_equal(cm_listen(AF_INET, CM_LISTENERS + 1), 0);	/* the youngest */
+	assert_int_equal(cm_listen(AF_INET, 2), 0);
+	assert_int_equal(fake_cm.listens, listens);
+	assert_int_equal(cm_listen(AF_INET, 9999), 0);
+	assert_int_equal(ntohs(at->sin_port), 9999);
+	/* one that waits for a place, too */
+	memset(fake_cm.taken, 0, sizeof(fake_cm.taken));
+	for (unsigned i = 0; i < CM_PORTS; i++)
+		fake_cm.taken[i] = cm_port(7777, i);
+	assert_int_equal(cm_listen(AF_INET, 7777), -EADDRINUSE);
+	while (cm_thin(even, NULL))
+		;
+	assert_int_equal(fake_cm.ids, CM_LISTENERS / 2);
+	assert_true(cm_take_over_ns() == MEET_NEVER);
+}
+
 /* Others of the machine are there already; the asker goes from one to the next. */
 static void listeners_of_one_tcp_port(void **state)
 {
@@ -934,6 +966,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(requests_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(listening, setup, teardown),
+		cmocka_unit_test_setup_teardown(listeners_make_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(listeners_of_one_tcp_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_first_process_dies_and_nobody_is_found, setup,
 						teardown),
