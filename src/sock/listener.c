@@ -153,12 +153,18 @@ static int port_listen(int family, uint16_t port)
 }
 
 /* The same for other hosts. */
-static void port_listen_there(int family, uint16_t port)
+static int port_listen_there(int family, uint16_t port)
 {
 	int err = hosts_listen(family, port, own_far);
 
-	if (err == -ENOSPC && hosts_thin(port_wanted, ports_in_use()))
-		hosts_listen(family, port, own_far);
+	return err == -ENOSPC && hosts_thin(port_wanted, ports_in_use()) ?
+	       hosts_listen(family, port, own_far) : err;
+}
+
+/* What keeps us from the device, or it from us, for a while.  No memory may be a limit that stays. */
+static bool may_pass(int err)
+{
+	return err == -ENETDOWN || err == -EADDRNOTAVAIL || err == -EMFILE || err == -ENFILE;
 }
 
 void bind_listen(struct conn *l)
@@ -195,9 +201,11 @@ void bind_listen(struct conn *l)
 	log_debug("names of port %u: %d", port, err);
 	if (!ld_rlx(&l->listen_there) && engine.here != engine.there)
 		return;
-	port_listen_there(AF_INET, port);
-	if (ld_rlx(&l->listen_family) == AF_INET6)
-		port_listen_there(AF_INET6, port);
+	err = port_listen_there(AF_INET, port);
+	if (ld_rlx(&l->listen_family) == AF_INET6 && !may_pass(err))
+		err = port_listen_there(AF_INET6, port);
+	if (may_pass(err))
+		st_rlx(&l->listen_there, false);	/* the next accept() tries again */
 }
 
 void listener_shut(void)

@@ -295,23 +295,6 @@ static void whatever_is_said(void **state)
 
 /* ---- listeners ---- */
 
-static int start_err;
-static void start_there(void)
-{
-	start_err = engine_start(&link_sink);
-	if (!start_err)
-		start_err = engine_start_there();
-}
-
-static void started(void **state)
-{
-	fake_install();
-	fake.max_qp_wr = 4096;
-	fake_cm_install();
-	in_loop(start_there);
-	assert_int_equal(start_err, 0);
-}
-
 static struct conn *listener;
 
 static void listener_make(void)
@@ -326,11 +309,33 @@ static void listener_make(void)
 
 static void listen_now(void) { bind_listen(listener); }
 
+/* Who accepts before the port of the device is up is found when it is. */
+static void the_port_is_not_up_yet(void **state)
+{
+	fake_install();
+	fake.max_qp_wr = 4096;
+	fake_cm_install();
+	listener_make();
+	fake.port_down = true;
+	in_loop(listen_now);
+	assert_int_equal(fake_cm.listens, 0);
+	assert_false(listener->listen_there);	/* so the next accept() asks again */
+	fake.port_down = false;
+	st_rlx(&listener->listen_there, true);
+	for (int ms = 0; !fake_cm.listens && ms < WAIT_MS; ms += 100) {
+		usleep(100000);			/* the device is not asked each time */
+		st_rlx(&listener->listen_there, true);
+		in_loop(listen_now);
+	}
+	assert_int_equal(fake_cm.listens, 1);
+	assert_true(listener->listen_there);
+	assert_non_null(engine.there);
+}
+
 /* A server that listens at a port for a while, and then at another, as FTP's do. */
 static void many_ports_one_by_one(void **state)
 {
 	begin();
-	listener_make();
 	for (uint16_t port = 7000; port < 7000 + 3 * CM_LISTENERS; port++) {
 		const struct sockaddr_in *at = (void *)&fake_cm.from;
 
@@ -346,7 +351,7 @@ static void many_ports_one_by_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(started),
+		cmocka_unit_test(the_port_is_not_up_yet),
 		cmocka_unit_test(asked),
 		cmocka_unit_test(asked_by_another),
 		cmocka_unit_test(whatever_is_said),
