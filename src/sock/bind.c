@@ -40,6 +40,51 @@
 #include "sock/unseen.h"
 #include "sock/window.h"
 
+/* ------------------------------------------------- who is never answered -- */
+
+#define ANSWER_S	60	/* longer than an honest peer of another host is likely to be stopped */
+#define ANSWER_LOOK_S	10
+
+static struct bg_timer overdue;
+
+static void overdue_look(struct conn *c, void *any)
+{
+	struct link *l = c->link;
+
+	if (!l || !l->peer_family || !conn_awaits_bound(c))
+		return;
+	*(bool *)any = true;
+	if (clock_ns() - c->bind_ns >= ANSWER_S * NS_PER_S && !ld_acq(&l->dying)) {
+		log_info("link %u: no answer to a BIND", l->id);
+		link_kill(l);
+	}
+}
+
+static void overdue_timer(struct bg_timer *t)
+{
+	t->fn = NULL;
+	if (bind_look_overdue()) {
+		t->fn = overdue_timer;
+		bg_timer_set(t, clock_ns() + ANSWER_LOOK_S * NS_PER_S);
+	}
+}
+
+bool bind_look_overdue(void)
+{
+	bool any = false;
+
+	conn_for_each(overdue_look, &any);
+	return any;
+}
+
+static void answer_awaited(const struct link *l)
+{
+	if (!l->peer_family || overdue.fn)
+		return;
+	overdue.fn = overdue_timer;
+	bg_timer_set(&overdue, clock_ns() + ANSWER_LOOK_S * NS_PER_S);
+}
+
 int bind_send(struct conn *c, struct link *l)
 {
 	struct wire_msg m = { .type = WIRE_BIND };
@@ -79,6 +124,8 @@ int bind_send(struct conn *c, struct link *l)
 	}
 	conn_unlock_both(c);
 	lock_drop(&engine.poll_lock);
+	if (!err)
+		answer_awaited(l);
 	return err;
 }
 
@@ -331,6 +378,7 @@ void bind_shut(void)
 
 void bind_forget_all(void)
 {
+	memset(&overdue, 0, sizeof(overdue));
 	unseen_forget_all();
 	window_forget_all();
 	accepted_forget_all();

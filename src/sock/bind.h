@@ -36,6 +36,11 @@ bool conn_still_to_come(const struct conn *c);	/* grant.c, which compares counts
  * no proof to give.
  */
 int bind_send(struct conn *c, struct link *l);
+/*
+ * bind.c, by its own timer.  A link to another host on which a BIND has had no answer for
+ * a minute is no link to anybody: it goes, and all that it held.  Return: some are waited for.
+ */
+bool bind_look_overdue(void);
 
 /* meeting.c.  Never attach this conn again.  A lock held. */
 void bind_give_up(struct conn *c, enum reason why);

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "meet/cm.h"
 #include "ready/ready.h"
@@ -293,6 +294,32 @@ static void whatever_is_said(void **state)
 	assert_in_range(up, 1, 59);
 }
 
+/* ---- a peer that takes a link and answers nothing on it ---- */
+
+static int sent_bind;
+static void send_bind(void) { sent_bind = bind_send(c, told.l); }
+static bool waits;
+static void look_overdue(void) { waits = bind_look_overdue(); }
+
+static void bind_is_never_answered(void **state)
+{
+	begin();
+	assert_true(whole_ask());
+	in_loop(send_bind);
+	assert_int_equal(sent_bind, 0);
+	assert_int_equal(c->meet, MEET_BINDING);
+	in_loop(look_overdue);
+	assert_true(waits);
+	usleep(50000);
+	assert_int_equal(link_count(), 1);
+	c->bind_ns -= 61 * NS_PER_S;
+	in_loop(look_overdue);
+	await_no_links();
+	assert_null(c->link);
+	in_loop(look_overdue);
+	assert_false(waits);
+}
+
 /* ---- listeners ---- */
 
 static struct conn *listener;
@@ -355,6 +382,7 @@ int main(void)
 		cmocka_unit_test(asked),
 		cmocka_unit_test(asked_by_another),
 		cmocka_unit_test(whatever_is_said),
+		cmocka_unit_test(bind_is_never_answered),
 		cmocka_unit_test(many_ports_one_by_one),
 	};
 
