@@ -303,9 +303,13 @@ void hosts_ask(struct conn *c, void (*done)(struct conn *c, struct link *l, enum
 		return;
 	}
 	enum reason why = begin() ? REASON_NO_RNIC : silence_why(&silence, &c->tuple, clock_ns());
-	x = why || x ? NULL : crossing_new(NULL);
-	if (!x) {
+	if (why || x) {
 		done(c, NULL, why);
+		return;
+	}
+	x = crossing_new(NULL);
+	if (!x) {			/* all are links that live */
+		done(c, NULL, REASON_NO_MEMORY);
 		return;
 	}
 	x->c = c;

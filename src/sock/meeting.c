@@ -306,7 +306,7 @@ static void met(struct conn *c, struct link *l, enum reason why)
 			meeting_soon(c);
 		else if (why == REASON_LINK_LOST)
 			meet_after_unborn(c);
-		else if (why == REASON_SANDBOX || why == REASON_NO_MEMORY)
+		else if (why == REASON_SANDBOX || (why == REASON_NO_MEMORY && !c->elsewhere))
 			meeting_give_up(c, why);
 		else
 			meeting_later(c, why);

@@ -28,6 +28,7 @@
 #include "sock/bind.h"
 #include "sock/conn.h"
 #include "sock/hosts.h"
+#include "sock/meeting.h"
 
 #define WAIT_MS	5000
 
@@ -320,6 +321,54 @@ static void bind_is_never_answered(void **state)
 	assert_false(waits);
 }
 
+/* ---- no room ---- */
+
+static struct conn *others[CM_ENDS];
+
+static void all_ask(void)
+{
+	for (int i = 0; i < CM_ENDS; i++) {
+		others[i] = conn_new(i);
+		others[i]->tuple = c->tuple;
+		others[i]->tuple.raddr[0] = 11;
+		others[i]->tuple.raddr[2] = (uint8_t)i;
+		hosts_ask(others[i], done);
+	}
+}
+
+static void meet_elsewhere(void)
+{
+	c->elsewhere = c->active = true;
+	c->meet_tries = 0;
+	st_rlx(&c->meet, MEET_QUEUED);
+	st_rlx(&c->why, REASON_NONE);
+	meeting_try_known(c);
+}
+
+static void assert_later(enum reason why)
+{
+	assert_int_equal(c->meet, MEET_IDLE);
+	assert_int_equal(c->why, why);
+}
+
+/* As many links as there may be, or no memory for the next: asked again with more traffic. */
+static void no_room_for_a_link(void **state)
+{
+	begin();
+	play(all_ask);
+	assert_int_equal(fake_cm.ids, CM_ENDS);
+	in_loop(meet_elsewhere);
+	assert_later(REASON_NO_MEMORY);
+	begin();
+	fake_cm.fail_errno = EMFILE;
+	do {				/* of the channel, then of an id */
+		fake_cm.fail_at = fake_cm.calls + 2;
+		usleep(100000);
+		in_loop(meet_elsewhere);
+	} while (c->why == REASON_NO_RNIC);
+	assert_later(REASON_NO_MEMORY);
+}
+
 /* ---- listeners ---- */
 
 static struct conn *listener;
@@ -383,6 +432,7 @@ int main(void)
 		cmocka_unit_test(asked_by_another),
 		cmocka_unit_test(whatever_is_said),
 		cmocka_unit_test(bind_is_never_answered),
+		cmocka_unit_test(no_room_for_a_link),
 		cmocka_unit_test(many_ports_one_by_one),
 	};
 
