@@ -66,11 +66,12 @@ static void news_event(struct bg_src *s, uint32_t events)
 	struct engine_dev *d = container_of(s, struct engine_dev, news);
 	struct rnic_event ev = { .kind = RNIC_EVENT_OTHER };
 
-	while (!d->rnic->ops->event_take(d->rnic, &ev))
+	/* nothing comes behind that it has gone: Linux from 5.7 on does not even say so again */
+	while (ev.kind != RNIC_EVENT_GONE && !d->rnic->ops->event_take(d->rnic, &ev))
 		news_act(d, &ev);
 	if (ev.kind != RNIC_EVENT_GONE)
 		return;
-	/* both descriptors would stay readable for ever */
+	/* the channel says EPOLLERR for ever, and before 5.7 so does this one */
 	bg_unwatch(s);
 	st_rlx(&d->gone, true);
 	bg_channel_gone(d);

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -369,6 +370,42 @@ static void no_room_for_a_link(void **state)
 	assert_later(REASON_NO_MEMORY);
 }
 
+/* ---- the device goes ---- */
+
+static int count_of(const int *fds, int n, int fd)
+{
+	int k = 0;
+
+	while (n-- > 0)
+		k += fds[n] == fd;
+	return k;
+}
+
+/* As Linux has it: one event, nothing behind it, and a channel that is readable from then on. */
+static void the_device_goes(void **state)
+{
+	struct engine_dev *d = engine.there;
+	int fds[ENGINE_FDS], channel = d->channel->fd;
+
+	begin();
+	assert_true(whole_ask());
+	assert_int_equal(count_of(fds, engine_fds(fds), channel), 1);
+	fake.event = (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL };
+	fake.event_there = true;
+	eventfd_write(d->rnic->ctx->async_fd, 1);
+	await_no_links();
+	assert_int_equal(fake.acked, 1);
+	assert_true(d->gone);
+	assert_int_equal(count_of(fds, engine_fds(fds), channel), 0);	/* nobody sleeps on it */
+	/* one of that name that is there again is another one */
+	begin();
+	assert_true(whole_ask());
+	assert_ptr_not_equal(told.l->dev, d);
+	assert_string_equal(told.l->dev->rnic->name, d->rnic->name);
+	play(hung_up);
+	await_no_links();
+}
+
 /* ---- listeners ---- */
 
 static struct conn *listener;
@@ -433,6 +470,7 @@ int main(void)
 		cmocka_unit_test(whatever_is_said),
 		cmocka_unit_test(bind_is_never_answered),
 		cmocka_unit_test(no_room_for_a_link),
+		cmocka_unit_test(the_device_goes),
 		cmocka_unit_test(many_ports_one_by_one),
 	};
 
