@@ -261,6 +261,29 @@ static void thin_idle(const struct link *next)
 	}
 }
 
+bool link_thin_far(void)
+{
+	struct link *oldest = NULL;
+	bool dying = false;
+
+	lock_take(&engine.poll_lock);
+	list_for_each(p, &links) {
+		struct link *l = list_entry(p, struct link, node);
+
+		if (!l->peer_family)
+			continue;
+		dying |= ld_rlx(&l->dying);
+		if (!oldest && l->nfree == l->nslots)
+			oldest = l;
+	}
+	lock_drop(&engine.poll_lock);
+	if (dying || !oldest)
+		return dying;
+	log_info("link %u makes room: nothing is bound on it", oldest->id);
+	link_kill(oldest);
+	return true;
+}
+
 /* Mapped here a larger slab would take address space for nothing, as much as its owner likes. */
 static int near_up(const struct link *l)
 {

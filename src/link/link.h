@@ -287,6 +287,12 @@ int link_put_word(struct link *l, uint16_t slot, size_t at, uint64_t word);
 /* In the child of a fork: nothing of this is ours. */
 void link_forget_all(void);
 
+/*
+ * There are too many links to other hosts: the oldest on which nothing is bound goes, unless
+ * one is going already.  Return: false, there is none.  Background thread, no lock held.
+ */
+bool link_thin_far(void);
+
 /* All of that device, with NULL all of them, die.  Background thread. */
 void link_kill_all(const struct engine_dev *dev);
 /* Is one up; how many still hold descriptors or memory.  Hints. */

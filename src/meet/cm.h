@@ -36,7 +36,7 @@
 #include "meet/cmdata.h"
 #include "meet/meet.h"
 
-#define CM_ENDS		256
+#define CM_ENDS		264		/* some of them to say no with, where the caller has enough */
 #define CM_LISTENERS	64
 
 enum cm_news { CM_REACHED, CM_ANSWERED, CM_COMING, CM_FAILED, CM_GONE };

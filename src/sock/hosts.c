@@ -34,10 +34,12 @@
 #include "meet/silence.h"
 #include "rnic/load.h"
 
-#define CROSSINGS	CM_ENDS
+#define CROSSINGS	256
 #define ASK_MS		5000
 #define AGAIN_MS	1000
 #define HOLES		2		/* places in a row at which nobody listens any more */
+
+_Static_assert(CROSSINGS < CM_ENDS, "who is one too many is told so");
 
 struct crossing {
 	bool used;
@@ -309,7 +311,7 @@ void hosts_ask(struct conn *c, void (*done)(struct conn *c, struct link *l, enum
 	}
 	x = crossing_new(NULL);
 	if (!x) {			/* all are links that live */
-		done(c, NULL, REASON_NO_MEMORY);
+		done(c, NULL, link_thin_far() ? REASON_NONE : REASON_NO_MEMORY);
 		return;
 	}
 	x->c = c;
@@ -355,9 +357,12 @@ static void coming(struct cm_end *e)
 	enum meet_verdict v = owner(&e->tuple, &why);
 	struct crossing *x = v == MEET_MINE ? crossing_new(e) : NULL;
 
+	if (v == MEET_MINE && !x) {
+		v = link_thin_far() ? MEET_LATER : MEET_REFUSED;
+		why = REASON_NO_MEMORY;
+	}
 	if (!x) {
-		cm_refuse(e, v == MEET_MINE ? CM_REFUSED : verdicts[v],
-			  v == MEET_MINE ? REASON_NO_MEMORY : v == MEET_REFUSED ? why : REASON_NONE);
+		cm_refuse(e, verdicts[v], v == MEET_REFUSED ? why : REASON_NONE);
 		return;
 	}
 	e->user = x;

@@ -146,7 +146,7 @@ static int close_device(struct ibv_context *ctx)
 static int query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
 	*attr = (struct ibv_device_attr){ .phys_port_cnt = 1, .max_qp_wr = fake.max_qp_wr, .max_sge = 16,
-					  .max_cqe = 8192, .max_mr_size = 1u << 30 };
+					  .max_cqe = fake.max_cqe, .max_mr_size = 1u << 30 };
 	return fails() ? fake.fail_errno : 0;
 }
 
@@ -301,6 +301,7 @@ void fake_install(void)
 	fake.transport = IBV_TRANSPORT_IB;
 	fake.max_inline = 256;
 	fake.max_qp_wr = 1024;
+	fake.max_cqe = 8192;
 	fake.cq_limit = 8192;
 	verbs = &table;
 }

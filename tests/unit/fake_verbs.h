@@ -19,7 +19,7 @@ struct fake {
 	int calls, fail_at, fail_errno;
 	int alive;			/* objects, mappings of the library's own included */
 	enum ibv_transport_type transport;
-	int max_inline, max_qp_wr;
+	int max_inline, max_qp_wr, max_cqe;
 	bool port_down;
 	int cq_limit;			/* create_cq() and resize_cq() refuse beyond */
 

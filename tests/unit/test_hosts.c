@@ -324,11 +324,13 @@ static void bind_is_never_answered(void **state)
 
 /* ---- no room ---- */
 
-static struct conn *others[CM_ENDS];
+#define MOST	256		/* CROSSINGS of hosts.c */
+
+static struct conn *others[MOST];
 
 static void all_ask(void)
 {
-	for (int i = 0; i < CM_ENDS; i++) {
+	for (int i = 0; i < MOST; i++) {
 		others[i] = conn_new(i);
 		others[i]->tuple = c->tuple;
 		others[i]->tuple.raddr[0] = 11;
@@ -357,7 +359,7 @@ static void no_room_for_a_link(void **state)
 {
 	begin();
 	play(all_ask);
-	assert_int_equal(fake_cm.ids, CM_ENDS);
+	assert_int_equal(fake_cm.ids, MOST);
 	in_loop(meet_elsewhere);
 	assert_later(REASON_NO_MEMORY);
 	begin();
@@ -368,6 +370,48 @@ static void no_room_for_a_link(void **state)
 		in_loop(meet_elsewhere);
 	} while (c->why == REASON_NO_RNIC);
 	assert_later(REASON_NO_MEMORY);
+}
+
+static void coming_too_many(void)
+{
+	struct sockaddr_storage here = address(1, 6379), there = address(77, 51234);
+	uint8_t b[CM_HELLO_BYTES];
+
+	cm_hello_put(b, &coming_hello);
+	fake_cm_request(&here, &there, "fake0", b, sizeof(b));
+}
+
+/* Links live as long as both processes, also when nothing is bound on them any more. */
+static void idle_links_make_room(void **state)
+{
+	begin();
+	for (int i = 0; i < MOST; i++) {
+		c->tuple.raddr[2] = (uint8_t)i;
+		assert_true(whole_ask());
+		if (i == 1)
+			in_loop(send_bind);
+	}
+	assert_int_equal(sent_bind, 0);
+	c->tuple.raddr[0] = 11;
+	play(ask);
+	assert_ptr_equal(told.l, NULL);
+	assert_int_equal(told.why, REASON_NONE);	/* soon */
+	for (int ms = 0; link_count() == MOST && ms < WAIT_MS; ms++)
+		usleep(1000);
+	assert_int_equal(link_count(), MOST - 1);
+	assert_true(whole_ask());
+	/* who is asked does the same */
+	play(listen_there);
+	play(coming_too_many);
+	assert_int_equal(fake_cm.said[5], CM_LATER);
+	for (int ms = 0; link_count() == MOST && ms < WAIT_MS; ms++)
+		usleep(1000);
+	play(coming_too_many);
+	assert_int_equal(fake_cm.accepts, 1);
+	assert_non_null(c->link);		/* that one is in use */
+	in_loop(hosts_shut);
+	await_no_links();
+	c->tuple.raddr[0] = 10;
 }
 
 /* ---- the device goes ---- */
@@ -427,6 +471,7 @@ static void the_port_is_not_up_yet(void **state)
 {
 	fake_install();
 	fake.max_qp_wr = 4096;
+	fake.max_cqe = fake.cq_limit = 1 << 20;
 	fake_cm_install();
 	listener_make();
 	fake.port_down = true;
@@ -470,6 +515,7 @@ int main(void)
 		cmocka_unit_test(whatever_is_said),
 		cmocka_unit_test(bind_is_never_answered),
 		cmocka_unit_test(no_room_for_a_link),
+		cmocka_unit_test(idle_links_make_room),
 		cmocka_unit_test(the_device_goes),
 		cmocka_unit_test(many_ports_one_by_one),
 	};
