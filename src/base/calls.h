@@ -117,7 +117,7 @@
 	X(fresh, int, inotify_init1, SYS_inotify_init1, (int flags), (flags)) \
 	X(fresh, int, fanotify_init, SYS_fanotify_init, (unsigned flags, unsigned event_flags), (flags, event_flags)) \
 	X(fresh, int, pidfd_open, SYS_pidfd_open, (pid_t pid, unsigned flags), (pid, flags)) \
-	X(fresh, int, pidfd_getfd, SYS_pidfd_getfd, (int pidfd, int target, unsigned flags), (pidfd, target, flags)) \
+	X(own, int, pidfd_getfd, SYS_pidfd_getfd, (int pidfd, int target, unsigned flags), (pidfd, target, flags)) \
 	X(fresh, int, fsopen, CALL_NO_NR, (const char *name, unsigned flags), (name, flags)) \
 	X(fresh, int, fspick, CALL_NO_NR, (int dir, const char *path, unsigned flags), (dir, path, flags)) \
 	X(fresh, int, fsmount, CALL_NO_NR, (int fd, unsigned flags, unsigned attrs), (fd, flags, attrs)) \

@@ -199,6 +199,9 @@ static inline void door_foreign(int fd)
 		DOOR_ASIDE(sock_foreign(fd, REASON_FOREIGN_IO));
 }
 
+/* another descriptor of what is here is about to be made where we cannot see it */
+void door_passed_on(int fd);
+
 /* the last thing that a process does here; once, and never in a vfork child */
 void door_exit(int status);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * message.c - recvmsg, sendmsg and their plurals
+ * message.c - recvmsg, sendmsg, their plurals and pidfd_getfd
  *
  * Over a local socket these pass descriptors (SCM_RIGHTS).  One of ours on its
  * way out leaves the ring first: the receiver holds a kernel socket and
@@ -35,7 +35,7 @@ static void rights_each(const struct msghdr *msg, void (*each)(int fd))
 	}
 }
 
-static void passed_on(int fd)
+void door_passed_on(int fd)
 {
 	if (door_tracked(fd))
 		DOOR_ASIDE(sock_foreign(fd, REASON_FD_PASSED));
@@ -152,6 +152,15 @@ static bool has_room(int fd, const struct msghdr *msg, int flags)
 	return !err;
 }
 
+/* The process may be this one. */
+int door_pidfd_getfd(int pidfd, int target, unsigned flags)
+{
+	if (!door_up())
+		return (int)DOOR_RAW(SYS_pidfd_getfd, (pidfd, target, flags));
+	door_passed_on(target);
+	return door_fresh(DOOR_NUMBER(real.pidfd_getfd(pidfd, target, flags)));
+}
+
 ssize_t door_recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	if (!door_up())
@@ -188,7 +197,7 @@ ssize_t door_sendmsg(int fd, const struct msghdr *msg, int flags)
 	if (door_tracked(fd))
 		return DOOR_RET(sock_sendmsg(fd, msg, flags));
 	if (door_on() && has_control(msg))
-		rights_each(msg, passed_on);
+		rights_each(msg, door_passed_on);
 	return real.sendmsg(fd, msg, flags);
 }
 
@@ -200,6 +209,6 @@ int door_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 		return DOOR_RET(sock_sendmmsg(fd, msgs, n, flags));
 	for (unsigned i = 0; i < n && door_on(); i++)
 		if (has_control(&msgs[i].msg_hdr))
-			rights_each(&msgs[i].msg_hdr, passed_on);
+			rights_each(&msgs[i].msg_hdr, door_passed_on);
 	return real.sendmmsg(fd, msgs, n, flags);
 }

@@ -5,8 +5,8 @@
  * They pass unchanged.  What is learnt from them: a tracked connection that is
  * read or written so is foreign (the ring would be bypassed); descriptors made
  * so have no stale entry; ends and sandboxes count as if called by name.
- * Descriptors closed or renamed so go the way of close() and dup2(), waits and
- * epoll sets that of libc's own.  (ppoll() and pselect() leave the time that is
+ * Descriptors closed, copied or passed on so go the way of close(), dup2() and
+ * sendmsg(), waits and epoll sets that of libc's own.  (ppoll() and pselect() leave the time that is
  * left, as libc's do not: they stay past us, see sock/unseen.c.)
  *
  * A child that shares memory returns on the stack of this call, or starts on
@@ -40,7 +40,7 @@ static enum nr_class nr_class(long nr)
 	case SYS_sendmsg: case SYS_sendmmsg: case SYS_sendfile: case SYS_tee: case SYS_vmsplice:
 	case SYS_splice: case SYS_connect: case SYS_shutdown: case SYS_setsockopt: case SYS_ioctl:
 		return USES;
-	case SYS_socket: case SYS_accept4: case SYS_openat: case SYS_dup: case SYS_eventfd2:
+	case SYS_socket: case SYS_accept4: case SYS_openat: case SYS_eventfd2:
 	case SYS_timerfd_create: case SYS_memfd_create:
 	case SYS_signalfd4: case SYS_inotify_init1: case SYS_pidfd_open: case SYS_pidfd_getfd:
 	case SYS_accept:
@@ -54,6 +54,27 @@ static enum nr_class nr_class(long nr)
 		return SANDBOX;
 	default:
 		return PLAIN;
+	}
+}
+
+/* Not on a connection: messages that may carry descriptors. */
+static bool passes_rights(long nr, long a, long b, long c, long d, long e, long *ret)
+{
+	switch (nr) {
+	case SYS_sendmsg:
+		*ret = door_sendmsg((int)a, (const struct msghdr *)b, (int)c);
+		return true;
+	case SYS_sendmmsg:
+		*ret = door_sendmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d);
+		return true;
+	case SYS_recvmsg:
+		*ret = door_recvmsg((int)a, (struct msghdr *)b, (int)c);
+		return true;
+	case SYS_recvmmsg:
+		*ret = door_recvmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d, (struct timespec *)e);
+		return true;
+	default:
+		return false;
 	}
 }
 
@@ -98,6 +119,9 @@ static bool by_name(long nr, long a, long b, long c, long d, long e, long f, lon
 	case SYS_close_range:
 		*ret = door_close_range((unsigned)a, (unsigned)b, (int)c);
 		return true;
+	case SYS_dup:
+		*ret = door_dup((int)a);
+		return true;
 	case SYS_dup3:
 		*ret = door_dup3((int)a, (int)b, (int)c);
 		return true;
@@ -113,7 +137,7 @@ static bool by_name(long nr, long a, long b, long c, long d, long e, long f, lon
 		*ret = door_execve((const char *)a, (char *const *)b, (char *const *)c);
 		return true;
 	default:
-		return false;
+		return !door_tracked((int)a) && passes_rights(nr, a, b, c, d, e, ret);
 	}
 }
 
@@ -194,6 +218,8 @@ long door_syscall_by(long nr, long a, long b, long c, long d, long e, long f)
 		door_filter();
 	} else if (class == SANDBOX) {
 		DOOR_ASIDE(process_sandbox(REASON_SANDBOX));
+	} else if (nr == SYS_pidfd_getfd) {
+		door_passed_on((int)b);
 	} else if (nr == SYS_io_submit) {
 		submitted(b, (struct iocb *const *)c);
 	} else if (nr == SYS_exit_group || (nr == SYS_exit && ends_process((int)a))) {

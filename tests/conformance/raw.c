@@ -359,7 +359,117 @@ static void aliases_64(struct role *r)
 	conn_close(r);
 }
 
+/* One by SCM_RIGHTS, to ourselves. */
+static int copy_by_message(struct role *r, int fd)
+{
+	char byte = 1, control[CMSG_SPACE(sizeof(int))] = "";
+	struct iovec iov = { &byte, 1 };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	struct cmsghdr *m = CMSG_FIRSTHDR(&h);
+	int ends[2], to = -1;
+
+	MUST(r, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	*m = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(m), &fd, sizeof(int));
+	MUST(r, syscall(SYS_sendmsg, ends[0], &h, 0));
+	MUST(r, syscall(SYS_recvmsg, ends[1], &h, 0));
+	memcpy(&to, CMSG_DATA(m), sizeof(int));
+	MUST(r, close(ends[0]));
+	MUST(r, close(ends[1]));
+	return to;
+}
+
+static int copy_by_plural(struct role *r, int fd)
+{
+	char byte = 1, control[CMSG_SPACE(sizeof(int))] = "";
+	struct iovec iov = { &byte, 1 };
+	struct mmsghdr h = { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+					  .msg_controllen = sizeof(control) } };
+	struct cmsghdr *m = CMSG_FIRSTHDR(&h.msg_hdr);
+	int ends[2], to = -1;
+
+	MUST(r, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	*m = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(m), &fd, sizeof(int));
+	MUST(r, syscall(SYS_sendmmsg, ends[0], &h, 1, 0));
+	MUST(r, syscall(SYS_recvmmsg, ends[1], &h, 1, 0, NULL));
+	memcpy(&to, CMSG_DATA(m), sizeof(int));
+	MUST(r, close(ends[0]));
+	MUST(r, close(ends[1]));
+	return to;
+}
+
+static int copy_by_pidfd(struct role *r, int fd)
+{
+	int self = (int)MUST(r, syscall(SYS_pidfd_open, getpid(), 0));
+	int to = (int)MUST(r, syscall(SYS_pidfd_getfd, self, fd, 0));
+
+	MUST(r, close(self));
+	return to;
+}
+
+static int copy_by_number(struct role *r, int fd)
+{
+	return (int)MUST(r, syscall(SYS_dup, fd));
+}
+
+/* Both numbers are the one connection's, whatever made the second. */
+static void copied(struct role *r, int (*copy)(struct role *r, int fd))
+{
+	char buf[8] = "";
+	int to = -1;
+
+	conn_open(r);
+	CLIENT(r) TRY(r, 4, send(r->c, "left", 4, 0));
+	SERVER(r) {
+		CHECK(r, readable_await(r->s, 4) == 4);
+		to = copy(r, r->s);
+		CHECK(r, readable_await(to, 4) == 4);
+		TRY(r, 4, recv(to, buf, sizeof(buf), 0));
+		CHECK(r, memcmp(buf, "left", 4) == 0);
+		TRY(r, 3, send(to, "one", 3, 0));
+		TRY(r, 3, send(r->s, "two", 3, 0));
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 6, recv(r->c, buf, 6, MSG_WAITALL));
+		CHECK(r, memcmp(buf, "onetwo", 6) == 0);
+		TRY(r, 5, send(r->c, "again", 5, 0));
+	}
+	meet(r);
+	SERVER(r) {
+		TRY(r, 2, recv(r->s, buf, 2, 0));
+		TRY(r, 3, recv(to, buf, 3, 0));
+		TRY(r, 0, close(to));
+	}
+	conn_close(r);
+}
+
+static void copied_number(struct role *r)
+{
+	copied(r, copy_by_number);
+}
+
+static void copied_message(struct role *r)
+{
+	copied(r, copy_by_message);
+}
+
+static void copied_plural(struct role *r)
+{
+	copied(r, copy_by_plural);
+}
+
+static void copied_pidfd(struct role *r)
+{
+	copied(r, copy_by_pidfd);
+}
+
 const struct conf_case raw_cases[] = {
+	{ "raw-copied-number", copied_number, 0 },
+	{ "raw-copied-message", copied_message, 0 },
+	{ "raw-copied-plural", copied_plural, 0 },
+	{ "raw-copied-pidfd", copied_pidfd, 0 },
 	{ "raw-reads", raw_reads, TOGETHER },
 	{ "raw-writes", raw_writes, TOGETHER },
 	{ "raw-poll", raw_poll, TOGETHER },
