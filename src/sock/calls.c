@@ -194,6 +194,8 @@ int sock_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 
 /* ------------------------------------------- what only the kernel can do -- */
 
+enum { BACK_MS = 50 };
+
 struct raw_wait {
 	struct wait w;
 	struct conn *c;
@@ -218,6 +220,30 @@ static void raw_await(struct raw_wait *r)
 		err = wait_run(&r->w);
 }
 
+/* rxl held: the kernel has all that was sent again; who reads it past us does not tell. */
+static bool all_came(struct conn *c)
+{
+	if (c->rx.state != PRX_RAW || !c->rx.left || c->rx.drop)
+		return true;
+	if (conn_still_to_come(c))
+		return false;
+	st_rlx(&c->rx.left, 0);
+	return true;
+}
+
+static void came_await(struct conn *c)
+{
+	uint64_t end = clock_ns() + BACK_MS * NS_PER_MS;
+
+	lock_take(&c->rxl);
+	while (!all_came(c) && clock_ns() < end) {
+		lock_drop(&c->rxl);
+		sys_nap(50 * NS_PER_US);
+		lock_take(&c->rxl);
+	}
+	lock_drop(&c->rxl);
+}
+
 /* RESUME has come, and the bytes behind it are on their way: here nobody spares the wait. */
 static void all_back(struct conn *c)
 {
@@ -225,6 +251,7 @@ static void all_back(struct conn *c)
 	c->rx_settled = 0;
 	lock_drop(&c->rxl);
 	rx_settle(c);
+	came_await(c);
 	lock_take(&c->rxl);
 	if (c->rx_shut)
 		rx_act(c, 0);		/* the kernel's turn to say so */

@@ -6,6 +6,7 @@
 #include "conform.h"
 
 #include <dlfcn.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
@@ -413,11 +414,38 @@ static int copy_by_number(struct role *r, int fd)
 	return (int)MUST(r, syscall(SYS_dup, fd));
 }
 
+static void nothing_left(struct role *r, int fd)
+{
+	int n = -1;
+	char byte;
+
+	TRY(r, 0, ioctl(fd, FIONREAD, &n));
+	CHECK(r, n == 0);
+	quiet_check(r, fd, POLLIN);
+	TRY(r, -EAGAIN, recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT));
+}
+
+/* What was read by number is not told of by name. */
+static void read_by_number(struct role *r)
+{
+	char buf[8] = "";
+
+	conn_open(r);
+	CLIENT(r) TRY(r, 4, send(r->c, "left", 4, 0));
+	SERVER(r) {
+		CHECK(r, readable_await(r->s, 4) == 4);
+		TRY(r, 4, syscall(SYS_read, r->s, buf, sizeof(buf)));
+		nothing_left(r, r->s);
+	}
+	meet(r);
+	conn_close(r);
+}
+
 /* Both numbers are the one connection's, whatever made the second. */
 static void copied(struct role *r, int (*copy)(struct role *r, int fd))
 {
 	char buf[8] = "";
-	int to = -1;
+	int to = -1, n = -1;
 
 	conn_open(r);
 	CLIENT(r) TRY(r, 4, send(r->c, "left", 4, 0));
@@ -425,8 +453,12 @@ static void copied(struct role *r, int (*copy)(struct role *r, int fd))
 		CHECK(r, readable_await(r->s, 4) == 4);
 		to = copy(r, r->s);
 		CHECK(r, readable_await(to, 4) == 4);
-		TRY(r, 4, recv(to, buf, sizeof(buf), 0));
+		TRY(r, 3, recv(to, buf, 3, 0));
+		TRY(r, 0, ioctl(r->s, FIONREAD, &n));
+		CHECK(r, n == 1);
+		TRY(r, 1, recv(to, buf + 3, sizeof(buf) - 3, 0));
 		CHECK(r, memcmp(buf, "left", 4) == 0);
+		nothing_left(r, r->s);
 		TRY(r, 3, send(to, "one", 3, 0));
 		TRY(r, 3, send(r->s, "two", 3, 0));
 	}
@@ -466,6 +498,7 @@ static void copied_pidfd(struct role *r)
 }
 
 const struct conf_case raw_cases[] = {
+	{ "raw-read-whole", read_by_number, 0 },
 	{ "raw-copied-number", copied_number, 0 },
 	{ "raw-copied-message", copied_message, 0 },
 	{ "raw-copied-plural", copied_plural, 0 },
