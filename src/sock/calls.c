@@ -284,6 +284,8 @@ void kernel_only(int fd, bool tx, bool rx, enum reason why)
 	heir_spoil(c);
 	if (why == REASON_FD_PASSED)
 		c->passed = true;
+	if (why == REASON_FD_PASSED || why == REASON_FOREIGN_IO)
+		c->past_us = true;
 	if (c->meet != MEET_OVER)
 		bind_give_up(c, why);
 	if (tx)

@@ -188,6 +188,7 @@ struct conn {
 	uint8_t kin_way;		/* whom to ask; 0: nobody */
 	bool end_kin;			/* closing, while another process may hold the socket */
 	bool passed;			/* one does, or did, by SCM_RIGHTS */
+	bool past_us;			/* options and flags may change without our knowledge */
 	int rest;			/* 1 + a file with what is left to read, for children too (rest.h); rxl */
 	uint64_t rest_bytes;		/* ... how much of it this process has not read */
 	int owed_once;			/* 1 + a socket with one message: which of parent and children takes it tells the error */

@@ -226,7 +226,8 @@ void rx_spliced(int fd, size_t n)
 
 /*
  * The call itself, which alone brings ancillary data, and knows how much is to
- * come (SO_RCVLOWAT): before there was a ring, and when there will be none any more.
+ * come (SO_RCVLOWAT), whether to wait where others may change that: before there was a
+ * ring, and when there will be none any more.
  */
 static bool rx_is_cold(const struct conn *c, const struct io *io)
 {
@@ -234,7 +235,7 @@ static bool rx_is_cold(const struct conn *c, const struct io *io)
 		return false;
 	if (!c->ever_bound)
 		return true;
-	return unlikely(io->msg || ld_rlx(&c->lowat)) && ld_rlx(&c->meet) == MEET_OVER &&
+	return ld_rlx(&c->meet) == MEET_OVER && (io->msg || ld_rlx(&c->lowat) || c->past_us) &&
 	       c->rx.state == PRX_RAW && !c->rx.drop && !c->rx_shut && !owed_error(&c->owed) &&
 	       !ld_rlx(&c->reset) && !rx_behind(c) && !conn_still_to_come(c);
 }

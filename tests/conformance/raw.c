@@ -425,6 +425,31 @@ static void nothing_left(struct role *r, int fd)
 	TRY(r, -EAGAIN, recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT));
 }
 
+/* What is set by a copy, or by number, holds for the first descriptor. */
+static void set_elsewhere(struct role *r)
+{
+	struct timeval tv = { 0, 20000 };
+	int to = -1, on = 1, off = 0;
+	char byte;
+
+	conn_open(r);
+	SERVER(r) {
+		to = copy_by_message(r, r->s);
+		TRY(r, 0, ioctl(to, FIONBIO, &on));
+		TRY(r, -EAGAIN, read(r->s, &byte, 1));
+		TRY(r, 0, ioctl(to, FIONBIO, &off));
+		TRY(r, 0, setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)));
+		TRY(r, -EAGAIN, read(r->s, &byte, 1));
+		TRY(r, 0, close(to));
+	}
+	meet(r);
+	CLIENT(r) {
+		TRY(r, 0, syscall(SYS_ioctl, r->c, FIONBIO, &on));
+		TRY(r, -EAGAIN, recv(r->c, &byte, 1, 0));
+	}
+	conn_close(r);
+}
+
 /* What was read by number is not told of by name. */
 static void read_by_number(struct role *r)
 {
@@ -498,6 +523,7 @@ static void copied_pidfd(struct role *r)
 }
 
 const struct conf_case raw_cases[] = {
+	{ "raw-set-elsewhere", set_elsewhere, 0 },
 	{ "raw-read-whole", read_by_number, 0 },
 	{ "raw-copied-number", copied_number, 0 },
 	{ "raw-copied-message", copied_message, 0 },
