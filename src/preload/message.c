@@ -37,7 +37,7 @@ static void rights_each(const struct msghdr *msg, void (*each)(int fd))
 
 void door_passed_on(int fd)
 {
-	if (door_tracked(fd))
+	if (door_known(fd))
 		DOOR_ASIDE(sock_foreign(fd, REASON_FD_PASSED));
 }
 

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/privfd.h"
 #include "base/sys.h"
 #include "progress/wait.h"
@@ -509,6 +510,14 @@ void eset_duped(int oldfd, int newfd)
 
 /* ------------------------------------------------- what sock tells us -- */
 
+static void on_passed(int fd)
+{
+	struct eset *s = fdtab_eset(fd);
+
+	if (s)
+		eset_foreign(s, clock_ns() + ESET_BACK_MS * NS_PER_MS);
+}
+
 static void on_event(struct conn *c, uint32_t what)
 {
 	if (list_empty_rlx(&c->eents))
@@ -794,6 +803,7 @@ static const struct conn_watcher watcher = {
 	.shut = on_shut,
 	.set_gone = eset_number_gone,
 	.set_duped = eset_duped,
+	.set_passed = on_passed,
 };
 
 /* ------------------------------------------------------------ processes -- */

@@ -324,6 +324,8 @@ void sock_back_until(struct conn *c, uint64_t deadline_ns)
 
 void sock_foreign(int fd, enum reason why)
 {
+	if (why == REASON_FD_PASSED)
+		conn_watcher->set_passed(fd);
 	kernel_only(fd, true, true, why == REASON_NONE ? REASON_FOREIGN_IO : why);
 }
 

@@ -394,6 +394,8 @@ struct conn_watcher {
 	 * duplicated.  No lock held. */
 	bool (*set_gone)(int fd);
 	void (*set_duped)(int oldfd, int newfd);
+	/* Others may wait on the set with this number, if it is one.  No lock held. */
+	void (*set_passed)(int fd);
 };
 extern const struct conn_watcher *conn_watcher;
 

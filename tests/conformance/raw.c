@@ -425,6 +425,44 @@ static void nothing_left(struct role *r, int fd)
 	TRY(r, -EAGAIN, recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT));
 }
 
+/* Who waits by a copy of a set hears of what is in it, and of what comes into it. */
+static void copied_set(struct role *r)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int ep = -1, first = -1, to = -1;
+	char buf[4];
+
+	conn_open(r);
+	SERVER(r) {
+		ep = set_new(r);
+		first = copy_by_message(r, ep);
+		MUST(r, set_ctl(ep, EPOLL_CTL_ADD, r->s, EPOLLIN, 7));
+		to = copy_by_pidfd(r, ep);
+	}
+	CLIENT(r) TRY(r, 4, send(r->c, "four", 4, 0));
+	meet(r);
+	SERVER(r) {
+		CHECK(r, readable_await(r->s, 4) == 4);
+		TRY(r, 1, epoll_wait(to, &ev, 1, 0));
+		CHECK(r, ev.events == EPOLLIN && ev.data.u64 == 7);
+		TRY(r, 1, epoll_wait(first, &ev, 1, 0));
+		TRY(r, 4, recv(r->s, buf, 4, 0));
+		TRY(r, 0, epoll_wait(first, &ev, 1, 0));
+		TRY(r, 0, close(ep));
+		TRY(r, 0, close(to));
+	}
+	meet(r);
+	CLIENT(r) TRY(r, 4, send(r->c, "more", 4, 0));
+	meet(r);
+	SERVER(r) {
+		CHECK(r, readable_await(r->s, 4) == 4);
+		TRY(r, 1, epoll_wait(first, &ev, 1, 0));
+		TRY(r, 4, recv(r->s, buf, 4, 0));
+		TRY(r, 0, close(first));
+	}
+	conn_close(r);
+}
+
 /* What is set by a copy, or by number, holds for the first descriptor. */
 static void set_elsewhere(struct role *r)
 {
@@ -523,6 +561,7 @@ static void copied_pidfd(struct role *r)
 }
 
 const struct conf_case raw_cases[] = {
+	{ "raw-copied-set", copied_set, 0 },
 	{ "raw-set-elsewhere", set_elsewhere, 0 },
 	{ "raw-read-whole", read_by_number, 0 },
 	{ "raw-copied-number", copied_number, 0 },
