@@ -133,7 +133,7 @@ static int script_read(const char *path)
 
 static void (*call_find(const char *name))(struct end *, const struct op *)
 {
-	static const struct call *const tables[] = { data_calls, wait_calls, fd_calls };
+	static const struct call *const tables[] = { data_calls, wait_calls, fd_calls, process_calls };
 	const struct call *c;
 	size_t i;
 
@@ -230,6 +230,7 @@ static _Noreturn void child_main(struct end *e)
 	int i;
 
 	close(e->wire[0]);
+	close(e->hand[0]);
 	while (read(e->wire[1], &i, sizeof(i)) == sizeof(i)) {
 		if (strcmp(ops[i].name, "exit") == 0) {
 			if (ops[i].a[0])
@@ -245,12 +246,14 @@ static _Noreturn void child_main(struct end *e)
 
 static void child_start(struct end *e, const struct op *o)
 {
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, e->wire) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, e->wire) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, e->hand) < 0)
 		give_up(e->r, "socketpair");
 	e->child = fork();
 	if (e->child == 0)
 		child_main(e);
 	close(e->wire[1]);
+	close(e->hand[1]);
 	say(e, o, "%s", e->child > 0 ? "forked" : "no fork");
 }
 
@@ -263,6 +266,7 @@ static void child_exit(struct end *e, int i)
 	waitpid(e->child, &status, 0);
 	say(e, &ops[i], "child ended %#x", (unsigned int)status);
 	close(e->wire[0]);
+	close(e->hand[0]);
 	e->child = 0;
 }
 

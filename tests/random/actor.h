@@ -33,6 +33,7 @@ struct end {
 	long flooded;		/* bytes that the last flood wrote */
 	pid_t child;
 	int wire[2];		/* to the child; the child's own */
+	int hand[2];		/* the same, for descriptors */
 	pthread_t thread;
 	struct op thread_op;
 	pid_t tid;
@@ -45,7 +46,7 @@ struct call {
 	void (*run)(struct end *e, const struct op *o);
 };
 
-extern const struct call data_calls[], wait_calls[], fd_calls[];
+extern const struct call data_calls[], wait_calls[], fd_calls[], process_calls[];
 
 /* actor.c */
 __attribute__((format(printf, 3, 4)))
@@ -56,7 +57,12 @@ void fd_put(struct end *e, long place, int fd);
 void mark(void);				/* errno has a known value before a call */
 void signals_install(void);
 
+/* process.c */
+int fd_send(int to, int fd);
+int fd_receive(int from, int flags);
+
 /* data.c */
+uint32_t digest(const unsigned char *p, size_t n);
 void pattern_fill(unsigned char *p, size_t n, long pattern, size_t from);
 
 #endif

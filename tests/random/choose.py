@@ -122,8 +122,13 @@ class Chooser:
         own, _ = self.model.end(owner, place)
         return (self.rng.randrange(1, own.unread + 1) if own and own.unread else 0,)
 
+    def zerocopy(self, owner, place):
+        return (self.rng.choice((1, 100, 5000, 12000)),)
+
     def eintr(self, owner, place):
-        return (self.rng.randrange(3),)
+        own, _ = self.model.end(owner, place)
+        how = self.rng.choice((0, 1, 2, 2, *range(10, 10 + len(m.AWAITS)), *range(20, 20 + len(m.AWAITS))))
+        return how, (own.unread if own else 0) + self.rng.choice((1, 100, 30000))
 
     def bulk(self, owner, place):
         r = self.rng
@@ -139,7 +144,7 @@ class Chooser:
         own, _ = self.model.end(owner, place)
         flags = r.choice((0, m.MSG_WAITALL, m.MSG_WAITALL, m.MSG_PEEK))
         n = r.choice((1, 100, 3000)) + (own.unread if own and flags == m.MSG_WAITALL else 0)
-        how = r.choice((0, 0, 0, 3, 4, "poll"))
+        how = r.choice((0, 0, 0, 3, 4, 4, *m.AWAITS))
         pieces = [r.choice((1, 50, 700, 4000)) for _ in range(r.randrange(1, 5))]
         return (how, flags, n, *self.other_end(owner, place),
                 r.choice(("write", "write", "write", "write", "write", "write", "shutdown", "own")), pieces)
@@ -180,12 +185,23 @@ class Chooser:
         return (self.rng.choice((m.SHUT_WR, m.SHUT_WR, m.SHUT_RD, m.SHUT_RDWR)),)
 
     def close(self, owner, place):
-        return ()
+        return (self.rng.choice((0, 0, 0, 1, 2, 3, 4)),)
+
+    def open(self, owner, place):
+        r = self.rng
+        return r.choice((4, 5, 6)), r.choice(WAITING), int(r.randrange(6) > 0), 1
+
+    def give(self, owner, place):
+        return self.rng.choice(list(m.DUPS)), self.rng.randrange(2)
+
+    def spawn(self, owner, place):
+        own, _ = self.model.end(owner, place)
+        return self.rng.randrange(7), self.rng.randrange(1, own.unread + 1) if own and own.unread else 0
 
     def dup(self, owner, place):
         r = self.rng
-        how = r.choice((0, 0, 1, 2, 3, 4))
-        return (self.any_place(owner) if how >= 3 else r.choice(list(m.DUPS)), how)
+        how = r.choice((0, 0, 1, 2, 3, 4, 5, 6))
+        return (self.any_place(owner) if how in m.ONTO else r.choice(list(m.DUPS)), how)
 
     def fork(self, owner, place):
         return ()
@@ -222,9 +238,9 @@ class Chooser:
 
     # ------------------------------------------------------------ one step --
 
-    WEIGHTS = {"write": 60, "read": 60, "urgent": 1, "sendfile": 3, "spliceout": 2, "splicein": 3, "eintr": 1, "bulk": 5,
-               "flood": 2, "blocked": 6, "poll": 14, "select": 6, "epcreate": 5, "epctl": 16, "epwait": 22,
-               "shutdown": 2, "close": 3, "dup": 5, "fork": 2, "exit": 2, "nonblock": 5, "setopt": 9, "getopt": 7,
+    WEIGHTS = {"write": 60, "read": 60, "urgent": 1, "sendfile": 3, "spliceout": 2, "splicein": 3, "zerocopy": 1, "eintr": 3, "bulk": 5,
+               "flood": 2, "blocked": 9, "poll": 14, "select": 6, "epcreate": 5, "epctl": 16, "epwait": 22,
+               "shutdown": 2, "close": 3, "open": 2, "dup": 5, "fork": 2, "give": 2, "spawn": 1, "exit": 2, "nonblock": 5, "setopt": 9, "getopt": 7,
                "count": 10, "names": 2, "odd": 5}
 
     def step(self):
@@ -236,6 +252,8 @@ class Chooser:
             place = r.choice(m.SETS)
         elif name in ("close", "dup"):
             place = self.any_place(owner)
+        elif name == "open":
+            owner, place = "*", r.choice(m.CONNS)
         params = getattr(self, name)(owner, place)
         return ("write" if name == "urgent" else name), owner, place, params
 

@@ -8,6 +8,7 @@
  */
 #include "actor.h"
 
+#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ void pattern_fill(unsigned char *p, size_t n, long pattern, size_t from)
 		p[i] = (unsigned char)((from + i) * 131 + ((from + i) >> 8) * 17 + (size_t)pattern * 29);
 }
 
-static uint32_t digest(const unsigned char *p, size_t n)
+uint32_t digest(const unsigned char *p, size_t n)
 {
 	uint32_t h = 2166136261u;
 
@@ -331,6 +332,37 @@ static void spliceout_run(struct end *e, const struct op *o)
 	free(buf);
 }
 
+/* zerocopy PLACE BYTES PATTERN: and the kernel's word that it has done with them */
+static void zerocopy_run(struct end *e, const struct op *o)
+{
+	int fd = fd_at(e, o->a[0]), one = 1, told;
+	size_t n = (size_t)o->a[1];
+	unsigned char *buf = malloc(n + 1);
+	struct sock_extended_err *err;
+	char control[128], more[96] = "";
+	struct msghdr h = { .msg_control = control, .msg_controllen = sizeof(control) };
+	struct cmsghdr *m;
+	long r, k;
+
+	pattern_fill(buf, n, o->a[2], 0);
+	setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
+	mark();
+	r = send(fd, buf, n, MSG_ZEROCOPY | MSG_NOSIGNAL);
+	say_result(e, o, r, "");
+	drained_await(fd);
+	told = event_settled(fd, 0, POLLERR);
+	mark();
+	k = recvmsg(fd, &h, MSG_ERRQUEUE);
+	m = k < 0 ? NULL : CMSG_FIRSTHDR(&h);
+	err = m ? (void *)CMSG_DATA(m) : NULL;
+	if (err)
+		snprintf(more, sizeof(more), " flags %#x errno %u origin %u code %u: %u to %u", h.msg_flags, err->ee_errno,
+			 err->ee_origin, err->ee_code, err->ee_info, err->ee_data);
+	say_result(e, o, k, more);
+	say(e, o, "events %#x", (unsigned int)(told & POLLERR));
+	free(buf);
+}
+
 const struct call data_calls[] = {
 	{ "write", write_run },
 	{ "read", read_run },
@@ -341,5 +373,6 @@ const struct call data_calls[] = {
 	{ "sendfile", sendfile_run },
 	{ "splicein", splicein_run },
 	{ "spliceout", spliceout_run },
+	{ "zerocopy", zerocopy_run },
 	{ NULL, NULL }
 };

@@ -8,16 +8,51 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 
-/* close PLACE */
+/* Put a file in its place, and close that. */
+static int cover(int fd)
+{
+	int file = open("/dev/null", O_RDWR | O_CLOEXEC), r = dup2(file, fd);
+
+	close(file);
+	return r == fd ? close(fd) : -1;
+}
+
+/* Hand it to ourselves. */
+static int by_message(int fd)
+{
+	int ends[2], r = -1;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return -1;
+	if (fd_send(ends[0], fd) == 0)
+		r = fd_receive(ends[1], 0);
+	close(ends[0]);
+	close(ends[1]);
+	return r;
+}
+
+static int by_pidfd(int fd)
+{
+	int self = (int)syscall(SYS_pidfd_open, getpid(), 0), r = (int)syscall(SYS_pidfd_getfd, self, fd, 0);
+
+	close(self);
+	return r;
+}
+
+/* close PLACE HOW: 0 close, 1 close_range, 2 a file over it, 3 fclose, 4 by the system call */
 static void close_any(struct end *e, const struct op *o)
 {
-	int r;
+	int fd = fd_at(e, o->a[0]), r;
 
 	mark();
-	r = close(fd_at(e, o->a[0]));
+	r = o->a[1] == 1 ? close_range((unsigned int)fd, (unsigned int)fd, 0) :
+	    o->a[1] == 2 ? cover(fd) :
+	    o->a[1] == 3 ? fclose(fdopen(fd, "r+")) :
+	    o->a[1] == 4 ? (int)syscall(SYS_close, fd) : close(fd);
 	say_result(e, o, r, "");
 	fd_put(e, o->a[0], -1);
 }
@@ -32,17 +67,19 @@ static void shutdown_any(struct end *e, const struct op *o)
 	say_result(e, o, r, "");
 }
 
-/* dup PLACE NEW HOW: 0 dup, 1 F_DUPFD, 2 F_DUPFD_CLOEXEC, 3 dup2, 4 dup3: the last two onto NEW */
+/* dup PLACE NEW HOW: 0 dup, 1 F_DUPFD, 2 F_DUPFD_CLOEXEC, 3 dup2, 4 dup3: these two onto NEW; 5 a message, 6 a pidfd */
 static void dup_any(struct end *e, const struct op *o)
 {
 	int fd = fd_at(e, o->a[0]), to = fd_at(e, o->a[1]), r;
-	bool onto = o->a[2] >= 3;
+	bool onto = o->a[2] == 3 || o->a[2] == 4;
 
 	mark();
 	r = o->a[2] == 0 ? dup(fd) :
 	    o->a[2] == 1 ? fcntl(fd, F_DUPFD, 100) :
 	    o->a[2] == 2 ? fcntl(fd, F_DUPFD_CLOEXEC, 60) :
-	    o->a[2] == 3 ? dup2(fd, to) : dup3(fd, to, O_CLOEXEC);
+	    o->a[2] == 3 ? dup2(fd, to) :
+	    o->a[2] == 4 ? dup3(fd, to, O_CLOEXEC) :
+	    o->a[2] == 5 ? by_message(fd) : by_pidfd(fd);
 	say_result(e, o, r < 0 ? -1 : 0, onto && r != to ? " elsewhere" : "");
 	fd_put(e, o->a[1], r);
 }

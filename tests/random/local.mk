@@ -4,6 +4,7 @@ tests_random_actor_SOURCES = \
 	tests/random/actor.c tests/random/actor.h \
 	tests/random/data.c \
 	tests/random/fds.c \
+	tests/random/process.c \
 	tests/random/waits.c \
 	tests/conformance/conform.h \
 	tests/conformance/role.c \

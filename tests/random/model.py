@@ -32,7 +32,7 @@ What makes a sequence deterministic:
     an own FIN to an end that was closed (a machine out of room for TIME_WAIT answers the FIN by a reset);
     what was unread before a reset, in a child; an urgent byte after the end; what comes of a close over urgent data
     (a reset, or a FIN) at an end that is shut for reading, which nothing tells when it has come; edges in a set that is polled or in another one;
-    what a child changes in its parent's set.
+    what a child changes in its parent's set; a connection that is handed over when it has been reset.
 """
 import copy
 
@@ -49,8 +49,11 @@ NONE, PERHAPS, SURE = 0, 1, 2       # was the connection reset?
 
 SIDE = {"s": 0, "x": 0, "c": 1, "y": 1}
 PARENT = {"x": "s", "y": "c"}
+AWAITS = ("poll", "select", "epoll", "edge", "once", "inner", "polled")     # actor: wait_one()
+CONNS = range(8)                    # places of new connections
 SETS = (20, 21)                     # places of epoll sets
 DUPS = range(8, 16)                 # places of copies
+ONTO = (3, 4)                       # dup2, dup3
 
 
 class End:
@@ -100,6 +103,7 @@ class Model:
         self.tables = {"s": {}, "c": {}}        # owner: place: Conn or Set
         self.lines = []
         self.resets = False
+        self.four = None            # the listener's family
         self.pattern = 0
 
     # ------------------------------------------------------------ helpers --
@@ -220,9 +224,11 @@ class Model:
         return trial if trial.apply(step) is not None else None
 
     def step_open(self, _owner, place, family, waiting, warm, nodelay):
-        if any(place in t for t in self.tables.values()) or set(self.tables) != {"s", "c"}:
+        if any(place in t for t in self.tables.values()) or self.four not in (None, family == 4):
             return False
-        self.conns[place] = c = Conn(place, warm)
+        self.four = family == 4
+        c = Conn(len(self.conns), warm)
+        self.conns[c.number] = c
         for owner in "sc":
             self.tables[owner][place] = c
         self.emit("*", "open", place, family, waiting, warm, nodelay)
@@ -338,15 +344,26 @@ class Model:
         own.unread -= n
         return True
 
-    def step_eintr(self, owner, place, how):
-        own, _ = self.end(owner, place)
+    def step_zerocopy(self, owner, place, n):
+        own, peer = self.end(owner, place)
         c = self.conn(owner, place)
-        if not own or own.unread or own.urgent or own.timeout or own.shut_rd or own.fin or c.reset:
-            return False
-        if own.nonblock and how < 2:
+        if not c or c.reset or own.shut_wr or peer.closed or peer.shut_rd or not self.may_write(c, owner, n, at_once=True):
             return False
         self.settle(c, SIDE[owner], owner)
-        self.emit(owner, "eintr", place, how)
+        self.emit(owner, "zerocopy", place, n, self.next_pattern())
+        self.wrote(c, owner, n)
+        return True
+
+    def step_eintr(self, owner, place, how, n):
+        own, _ = self.end(owner, place)
+        c = self.conn(owner, place)
+        if not own or own.urgent or own.timeout or own.shut_rd or own.fin or c.reset:
+            return False
+        if (own.nonblock and how < 10) or (own.unread and (how != 2 or n <= own.unread)):
+            return False
+        self.settle(c, SIDE[owner], owner)
+        self.emit(owner, "eintr", place, how, n)
+        own.unread = 0
         return True
 
     # both ends at work
@@ -399,11 +416,11 @@ class Model:
             return False
         if self.conn(writer, there).ends[SIDE[writer]].cork or own.shut_wr:
             return False
-        if how == "poll":
+        if not isinstance(how, int):
             if own.unread:
                 return False
             self.settle(c, SIDE[owner], owner)
-            self.emit(owner, "&poll", -1, 0, place, POLLIN | POLLRDHUP)
+            self.emit(owner, "&await", place, AWAITS.index(how))
         else:
             if own.unread >= (n if flags & MSG_WAITALL else 1) or n == 0:
                 return False
@@ -419,12 +436,10 @@ class Model:
             self.emit(writer, "shutdown", there, SHUT_WR)
             self.shut(c, SIDE[writer], SHUT_WR)
         elif trigger == "own":
-            if how == "poll":
-                return False
             self.emit(owner, "shutdown", place, SHUT_RD)
             own.shut_rd = True
         else:
-            short = n - own.unread if how != "poll" and flags & MSG_WAITALL else 1
+            short = n - own.unread if isinstance(how, int) and flags & MSG_WAITALL else 1
             while sum(pieces) < short:
                 pieces = pieces + [max(1, short - sum(pieces))]
             if sum(pieces) + own.unread > ROOM:
@@ -434,7 +449,7 @@ class Model:
             own.unread += sum(pieces)
             own.settled = False
         self.emit(owner, "join")
-        if how != "poll" and not flags & MSG_PEEK:
+        if isinstance(how, int) and not flags & MSG_PEEK:
             own.unread -= min(n, own.unread)
         return True
 
@@ -553,30 +568,32 @@ class Model:
         return (any(isinstance(s, Set) and c.number in s.conns for s in self.tables[owner].values()) and
                 any(c in t.values() for o, t in self.tables.items() if o != owner and SIDE[o] == SIDE[owner]))
 
-    def step_close(self, owner, place):
+    def step_close(self, owner, place, how):
         if not self.may_close(owner, place) or self.left_in_set(owner, place):
             return False
         c = self.conn(owner, place)
         if c:
             self.settle(c, SIDE[owner], owner)
             self.settle(c, 1 - SIDE[owner])
-        self.emit(owner, "close", place)
+        self.emit(owner, "close", place, how)
         self.forget(owner, place)
         return True
 
     def step_dup(self, owner, place, new, how):
         table = self.tables[owner]
-        if place not in table or (how < 3 and new in table) or (how >= 3 and not (new in table and new != place)):
+        if place not in table or (new in table) != (how in ONTO) or (how in ONTO and new == place):
             return False
-        if how >= 3 and (not self.may_close(owner, new) or isinstance(table[new], Set) or
+        if how >= 5 and isinstance(table[place], Conn) and table[place].reset:
+            return False
+        if how in ONTO and (not self.may_close(owner, new) or isinstance(table[new], Set) or
                          self.left_in_set(owner, new)):
             return False
-        if how >= 3:
+        if how in ONTO:
             self.settle(table[new], SIDE[owner], owner)
             self.settle(table[new], 1 - SIDE[owner])
         self.emit(owner, "dup", place, new, how)
         obj = table[place]
-        if how >= 3:
+        if how in ONTO:
             old = table[new]
             table[new] = obj
             if not self.holder(old, SIDE[owner]):
@@ -592,6 +609,38 @@ class Model:
             return False
         self.tables[child] = dict(self.tables[owner])
         self.emit(owner, "fork")
+        return True
+
+    def partner(self, owner):
+        """The child of a parent, or the parent of a child."""
+        return next((o for o in self.tables if o == PARENT.get(owner) or PARENT.get(o) == owner), None)
+
+    def step_give(self, owner, place, new, cloexec):
+        c, to = self.conn(owner, place), self.partner(owner)
+        if not c or not to or new in self.tables[to] or c.reset:
+            return False
+        self.settle(c, SIDE[owner], owner)
+        self.emit(owner, "give", place)
+        self.emit(to, "take", new, cloexec)
+        self.tables[to][new] = c
+        return True
+
+    def step_spawn(self, owner, place, how, n):
+        """A process that has all the descriptors for a moment, and writes or reads by one."""
+        own, peer = self.end(owner, place)
+        c = self.conn(owner, place)
+        if not c or c.reset:
+            return False
+        if how in (4, 6) and (own.shut_wr or peer.closed or peer.shut_rd or not self.may_write(c, owner, 6, at_once=True)):
+            return False
+        if how == 5 and (not 0 < n <= own.unread or own.urgent or own.lowat > 1):
+            return False
+        self.settle(c, SIDE[owner], owner)
+        self.emit(owner, "spawn", place, how, n if how == 5 else 0)
+        if how in (4, 6):
+            self.wrote(c, owner, 6)
+        elif how == 5:
+            own.unread -= n
         return True
 
     def step_exit(self, owner, _place, plainly):
@@ -696,7 +745,7 @@ class Model:
                 if c and not self.error_shared(owner, place) and not self.end_open(c, SIDE[owner]):
                     self.settle(c, SIDE[owner], owner)
                     self.emit(owner, "read", place, 0, MSG_DONTWAIT, 10)
-                self.emit(owner, "close", place)
+                self.emit(owner, "close", place, 0)
                 self.forget(owner, place)
         return self.lines
 

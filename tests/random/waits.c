@@ -8,12 +8,22 @@
 #include "actor.h"
 
 #include <linux/sockios.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/time.h>
 
 enum { SET_MAX = 16 };
+
+static int set_new_one(int fd, unsigned int events)
+{
+	struct epoll_event ev = { .events = events };
+	int set = epoll_create1(EPOLL_CLOEXEC);
+
+	epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev);
+	return set;
+}
 
 /* A wait that found nothing has lasted as long as it was told to. */
 static const char *lasted(long long start, long timeout_ms, long r)
@@ -145,26 +155,121 @@ static void epwait_any(struct end *e, const struct op *o)
 	say_result(e, o, n, more);
 }
 
-/* eintr PLACE HOW EXTRA: a call that finds nothing is interrupted by a timer */
+/* A new set, or one in a new set; what it tells of the descriptor. */
+static int set_one(int fd, unsigned int events, bool nested, const sigset_t *mask, unsigned int *told)
+{
+	int in = set_new_one(fd, events), out = nested ? set_new_one(in, EPOLLIN) : -1, n, err;
+	struct epoll_event ev = { 0 };
+
+	mark();
+	n = epoll_pwait(nested ? out : in, &ev, 1, -1, mask);
+	err = errno;
+	if (n == 1 && nested && epoll_wait(in, &ev, 1, 0) != 1)
+		ev.events = 0;
+	*told = n == 1 ? ev.events : 0;
+	close(in);
+	if (nested)
+		close(out);
+	errno = err;
+	return n;
+}
+
+static int select_one(int fd, const sigset_t *mask, unsigned int *told)
+{
+	fd_set in;
+	int n;
+
+	FD_ZERO(&in);
+	FD_SET(fd, &in);
+	n = mask ? pselect(fd + 1, &in, NULL, NULL, NULL, mask) : select(fd + 1, &in, NULL, NULL, NULL);
+	*told = n == 1 && FD_ISSET(fd, &in) ? POLLIN : 0;
+	return n;
+}
+
+/* Of a set that has the descriptor. */
+static int poll_set(int fd, const sigset_t *mask, unsigned int *told)
+{
+	int set = set_new_one(fd, EPOLLIN), n, err;
+	struct pollfd p = { .fd = set, .events = POLLIN };
+
+	mark();
+	n = ppoll(&p, 1, NULL, mask);
+	err = errno;
+	*told = (unsigned int)p.revents;
+	close(set);
+	errno = err;
+	return n;
+}
+
+/* HOW: 0 poll, 1 select, 2 epoll, 3 with an edge, 4 once, 5 a set in a set, 6 poll of a set */
+static int wait_one(int fd, long how, const sigset_t *mask, unsigned int *told)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
+	int n;
+
+	switch (how) {
+	case 1: return select_one(fd, mask, told);
+	case 2: return set_one(fd, EPOLLIN | EPOLLRDHUP, false, mask, told);
+	case 3: return set_one(fd, EPOLLIN | EPOLLRDHUP | EPOLLET, false, mask, told);
+	case 4: return set_one(fd, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, false, mask, told);
+	case 5: return set_one(fd, EPOLLIN | EPOLLRDHUP, true, mask, told);
+	case 6: return poll_set(fd, mask, told);
+	default: break;
+	}
+	n = mask ? ppoll(&p, 1, NULL, mask) : poll(&p, 1, -1);
+	*told = (unsigned int)p.revents;
+	return n;
+}
+
+/* await PLACE HOW: for something to read, as long as it takes */
+static void await_any(struct end *e, const struct op *o)
+{
+	unsigned int told = 0;
+	char more[32];
+	int r;
+
+	mark();
+	r = wait_one(fd_at(e, o->a[0]), o->a[1], NULL, &told);
+	snprintf(more, sizeof(more), " %#x", told);
+	say_result(e, o, r, more);
+}
+
+/*
+ * eintr PLACE HOW BYTES: a call that finds less than it wants, or nothing, is interrupted
+ * by a timer.  HOW: 0 recv, 1 read, 2 all of BYTES, 10 and more a wait, 20 and more one
+ * that lets the signal in.
+ */
 static void eintr_any(struct end *e, const struct op *o)
 {
 	struct itimerval every = { { 0, 7000 }, { 0, 7000 } }, never = { 0 };
 	int fd = fd_at(e, o->a[0]);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t n = o->a[1] == 2 ? (size_t)o->a[2] : 1;
+	unsigned char *buf = calloc(1, n);
+	unsigned int told = 0;
+	sigset_t alarm, none;
+	char more[32];
 	long r = -1;
-	char byte;
 
+	sigemptyset(&none);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	if (o->a[1] >= 20)
+		pthread_sigmask(SIG_BLOCK, &alarm, NULL);
 	setitimer(ITIMER_REAL, &every, NULL);
 	mark();
 	switch (o->a[1]) {
-	case 0: r = recv(fd, &byte, 1, 0); break;
-	case 1: r = read(fd, &byte, 1); break;
-	default: r = poll(&p, 1, -1); break;
+	case 0: r = recv(fd, buf, n, 0); break;
+	case 1: r = read(fd, buf, n); break;
+	case 2: r = recv(fd, buf, n, MSG_WAITALL); break;
+	default: r = wait_one(fd, o->a[1] % 10, o->a[1] >= 20 ? &none : NULL, &told); break;
 	}
 	int err = errno;
 	setitimer(ITIMER_REAL, &never, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+	snprintf(more, sizeof(more), " #%08x", digest(buf, n));
 	errno = err;
-	say_result(e, o, r, "");
+	say_result(e, o, r, more);
+	free(buf);
 }
 
 /* ---------------------------------------------- waits of the harness -- */
@@ -203,6 +308,7 @@ const struct call wait_calls[] = {
 	{ "epcreate", epcreate_any },
 	{ "epctl", epctl_any },
 	{ "epwait", epwait_any },
+	{ "await", await_any },
 	{ "eintr", eintr_any },
 	{ "arrived", arrived_any },
 	{ "drained", drained_any },
