@@ -140,6 +140,15 @@ static void nodelay_end(struct conn *c)
 		set_bool(c, TCP_CORK, 1);
 }
 
+void conn_push(struct conn *c)
+{
+	if (ld_rlx(&c->cork))
+		return;
+	set_bool(c, TCP_NODELAY, 1);	/* which sends what waits, set or not */
+	if (!ld_rlx(&c->nodelay))
+		set_bool(c, TCP_NODELAY, 0);
+}
+
 static void stick(struct conn *c)
 {
 	st_rlx(&c->tx_stuck, true);

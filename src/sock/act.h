@@ -56,6 +56,8 @@ bool rx_pull(struct conn *c);
  * Bounded.  Return: true if the receiving direction has changed its state.
  */
 bool rx_settle(struct conn *c);
+/* What the kernel holds back for more (MSG_MORE) goes now.  txl held */
+void conn_push(struct conn *c);
 /* SHUT_RD is the kernel's when the rest has come.  rxl held */
 bool rx_shut_waits(struct conn *c);
 

@@ -413,7 +413,7 @@ void tx_stalled(struct conn *c, uint64_t now)
 /* ------------------------------------------------------------ switching -- */
 
 /* The kernel's own count of what this direction has sent; it must stand still.  txl held. */
-static int kernel_count(struct conn *c, uint64_t *n)
+static int kernel_count(struct conn *c, uint64_t *n, bool *unsent)
 {
 	for (int i = 0; i < 4; i++) {
 		struct tcp_info a = { 0 }, b = { 0 };
@@ -434,6 +434,7 @@ static int kernel_count(struct conn *c, uint64_t *n)
 			continue;
 		/* the SYN of the active side counts as an acked byte (Linux 6.18) */
 		*n = a.tcpi_bytes_acked + (uint64_t)outq - (c->active ? 1 : 0);
+		*unsent = b.tcpi_notsent_bytes != 0;
 		if (b.tcpi_state == 8)
 			st_rlx(&c->tx_doubt, true);
 		return 0;
@@ -464,7 +465,8 @@ static bool may_switch(struct conn *c, const struct io *io)
 static bool try_switch(struct conn *c, const struct io *io)
 {
 	uint64_t N = 0;
-	int err = kernel_count(c, &N);
+	bool unsent = false;
+	int err = kernel_count(c, &N, &unsent);
 
 	if (err == -EAGAIN)
 		return false;
@@ -476,6 +478,8 @@ static bool try_switch(struct conn *c, const struct io *io)
 	}
 	uint8_t b0 = io_byte(io, io->done);
 
+	if (unsent)
+		conn_push(c);
 	window_begin(c, tx_blocking(c, io), io->total - io->done);
 	if (conn_tx_far(c))
 		conn_far_begin(c);

@@ -280,6 +280,36 @@ static void peek_after_reset(struct role *r)
 	}
 }
 
+/*
+ * What waits for more goes with the next write, whatever way that takes.  Warming up goes
+ * ahead of its reader and off the ring, so that a round may be the first on it again.
+ */
+static void more_is_over(struct role *r)
+{
+	char buf[1001] = "";
+	int i, k, wrong;
+
+	for (k = 0; k < 6; k++) {
+		conn_open(r);
+		wrong = 0;
+		for (i = 0; i < 4; i++) {
+			SERVER(r) {
+				wrong += send(r->s, buf, 1000, MSG_MORE) != 1000;
+				event_await(r->s, POLLOUT);	/* hears of its ring */
+				wrong += send(r->s, buf, 1, 0) != 1;
+			}
+			meet(r);
+			CLIENT(r) {
+				wrong += readable_await(r->c, 1001) != 1001;
+				wrong += recv(r->c, buf, sizeof(buf), MSG_DONTWAIT) != 1001;
+			}
+			meet(r);
+		}
+		TRY(r, 0, wrong);
+		conn_close(r);
+	}
+}
+
 const struct conf_case flags_cases[] = {
 	{ "flags-peek", peek, 0 },
 	{ "flags-peek-blocks", peek_blocks, 0 },
@@ -293,6 +323,7 @@ const struct conf_case flags_cases[] = {
 	{ "flags-errqueue", errqueue, 0 },
 	{ "flags-more", more, 0 },
 	{ "flags-more-alone", more_alone, 0 },
+	{ "flags-more-is-over", more_is_over, WAIT_POLL },
 	{ "flags-recvfrom-address", recvfrom_address, 0 },
 	{ "flags-sendto-address", sendto_address, 0 },
 	{ "flags-unusual", unusual, 0 },
