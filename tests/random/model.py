@@ -326,7 +326,7 @@ class Model:
         reads_file = how in (1, 2, 6) and n == 0            # recv() of no bytes waits, read() does not
         if (not reads_file and self.blocks_for_ever(c, own, n, flags)) or (how == 5 and self.blocks_for_ever(c, own, n, flags | MSG_WAITALL)):
             return False
-        waits = flags & MSG_WAITALL and n <= own.unread and not (flags & MSG_DONTWAIT or own.nonblock or own.timeout)
+        waits = flags & MSG_WAITALL and n <= own.unread and not (flags & MSG_DONTWAIT or own.nonblock or own.timeout or own.shut_rd)
         if not (waits and settle_how == 2):
             self.settle(c, SIDE[owner], owner, settle_how)
         self.emit(owner, "read", place, how, flags, *vector)
