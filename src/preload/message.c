@@ -157,7 +157,8 @@ int door_pidfd_getfd(int pidfd, int target, unsigned flags)
 {
 	if (!door_up())
 		return (int)DOOR_RAW(SYS_pidfd_getfd, (pidfd, target, flags));
-	door_passed_on(target);
+	if (door_on())
+		door_passed_on(target);
 	return door_fresh(DOOR_NUMBER(real.pidfd_getfd(pidfd, target, flags)));
 }
 
