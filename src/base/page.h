@@ -139,6 +139,8 @@ uint32_t page_layout(void);
 
 /* From now on the first thread that counts makes the page.  Start-up. */
 void page_allow(void);
+/* Is there no seccomp filter?  Reads a file of /proc. */
+bool page_unfiltered(void);
 /* No system call for it any more. */
 void page_forbid(void);
 

@@ -44,10 +44,7 @@ void door_passed_on(int fd)
 static void came_in(int fd)
 {
 	if (fd >= 0 && door_on())
-		DOOR_ASIDE({
-			sock_purge(fd);
-			sock_adopt(fd);
-		});
+		DOOR_ASIDE(sock_came_in(fd));
 }
 
 static bool has_control(const struct msghdr *msg)

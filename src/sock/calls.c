@@ -13,12 +13,15 @@
 #include <limits.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/page.h"
 #include "base/privfd.h"
 #include "base/section.h"
 #include "base/sys.h"
@@ -590,17 +593,54 @@ void sock_adopt(int fd)
 	conn_unlock_both(c);
 }
 
+/*
+ * A filter that was there before us may kill who asks what its program would not: then
+ * only those are asked about that systemd says are for this process.
+ */
+static bool may_ask(void)
+{
+	static int unfiltered;		/* 1 yes, -1 no, 0: not known */
+
+	if (!ld_rlx(&unfiltered))
+		st_rlx(&unfiltered, page_unfiltered() ? 1 : -1);
+	return ld_rlx(&unfiltered) > 0;
+}
+
+void sock_came_in(int fd)
+{
+	sock_purge(fd);
+	if (may_ask())
+		sock_adopt(fd);
+}
+
+static void adopt_named(void)
+{
+	enum { FIRST = 3, MOST = 1024 };	/* sd_listen_fds(3) */
+	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+
+	if (!pid || !n || strtol(pid, NULL, 10) != sys_getpid())
+		return;
+	for (long i = MIN(strtol(n, NULL, 10), (long)MOST) - 1; i >= 0; i--)
+		sock_adopt(FIRST + (int)i);
+}
+
 void sock_adopt_all(void)
 {
-	enum { GAP = 16 };		/* where so many are free, no more are looked for */
+	enum { GAP = 16, MOST = 65536 };	/* where so many are free, no more are looked for */
+	struct stat st;
 
-	for (int fd = 0, closed = 0; closed < GAP; fd++) {
-		int listens = option_int(fd, SO_ACCEPTCONN);
+	/* the loader has asked this of its files, in the same way */
+	for (int fd = 0, closed = 0; closed < GAP && fd < MOST; fd++) {
+		bool open = !real.fstat(fd, &st);
 
-		/* a filter may refuse the question */
-		closed = listens >= 0 || listens == -ENOTSOCK ? 0 : closed + 1;
-		if (listens > 0)
-			sock_adopt(fd);
+		closed = open ? 0 : closed + 1;
+		if (!open || !S_ISSOCK(st.st_mode))
+			continue;
+		if (!may_ask()) {
+			adopt_named();
+			return;
+		}
+		sock_adopt(fd);
 	}
 }
 

@@ -151,9 +151,11 @@ class Run:
             f.write(text)
         return self.path(name)
 
-    def server(self, argv, port, out="server.out", third=None):
-        """Start it and wait until it listens.  third: what it finds as descriptor 3."""
+    def server(self, argv, port, out="server.out", third=None, by=()):
+        """Start it and wait until it listens.  third: what it finds as descriptor 3; by: a
+        command in front of it, not under sidestep."""
         argv, env = self.command("server", argv)
+        argv = [*map(str, by), *argv]
         if third is not None:
             argv = ["bash", "-c", 'exec "$@" 3<&%d' % third, "bash", *argv]
         with open(self.path(out), "ab") as o, open(self.noise, "ab") as e:

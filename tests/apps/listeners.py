@@ -26,8 +26,8 @@ def bound(*options):
     return s, s.getsockname()[1]
 
 
-def served(run, s, port, *args):
-    server = run.server([PYTHON, PROGRAM, "serve", CALLS], port, third=s.fileno())
+def served(run, s, port, *args, kind="serve", by=()):
+    server = run.server([PYTHON, PROGRAM, kind, CALLS], port, third=s.fileno(), by=by)
     call(run, port, *args)
     run.ended(server)
 
@@ -42,11 +42,20 @@ def listener_activation(run):
 
 
 @case((PYTHON,), rings=50)
+def listener_filtered(run):
+    """The same behind a filter, where only what systemd names is asked about."""
+    s, port = bound()
+    with s:
+        s.listen()
+        served(run, s, port, by=[PYTHON, PROGRAM, "shut", 1])
+
+
+@case((PYTHON,), rings=50)
 def listener_bound(run):
     """One that is bound, and told to listen by the server."""
     s, port = bound()
     with s:
-        served(run, s, port)
+        served(run, s, port, kind="bound")
 
 
 @case((PYTHON,), rings=50)

@@ -4,7 +4,8 @@
  *
  * Prints value and errno of each call; the same text must come out with and
  * without the library in front.  With the argument "private" it looks for
- * descriptors of the library's instead, which plain does not have.
+ * descriptors of the library's instead, which plain does not have; "shut-in PROGRAM"
+ * is that program behind a filter.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -333,12 +334,35 @@ static int private(void)
 	return before == count_open() ? 0 : 5;
 }
 
+/* Becomes a program that may ask nothing of a socket, as one that has none. */
+static int shut_in(char **argv)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+
+	int sv[2];			/* as a service has for what it prints */
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sv))
+		return 98;
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	execvp(argv[0], argv);
+	return 99;
+}
+
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	signal(SIGPIPE, SIG_IGN);
 	if (argc > 1 && strcmp(argv[1], "private") == 0)
 		return private();
+	if (argc > 2 && strcmp(argv[1], "shut-in") == 0)
+		return shut_in(argv + 2);
 	vforks();
 	clones();
 	execs();

@@ -50,6 +50,10 @@ check "no counters when off" [ ! -e "$tmp/none" ]
 SIDESTEP_LOG=info SIDESTEP_LOG_FILE=$tmp/log "$launch" "$probe" private >"$tmp/private"
 check "private descriptors: $?, $(cat "$tmp/private")" grep -q '^1 private, 1 after' "$tmp/private"
 
+# a filter that was there before the library
+check "begins behind a filter" "$launch" "$probe" shut-in true
+check "ends behind a filter" [ "$("$launch" "$probe" shut-in sh -c 'echo a | cat')" = a ]
+
 # the launcher
 check "status is the program's" [ "$("$launch" sh -c 'exit 42'; echo $?)" = 42 ]
 check "not found is 127" [ "$("$launch" /no/such/program 2>/dev/null; echo $?)" = 127 ]

@@ -3,14 +3,18 @@
 """A server whose listener another has made, and its clients.
 
 listeners.py serve N		the listener is descriptor 3; N connections, then the end
+listeners.py bound N		... which does not listen yet
 listeners.py passed N PATH	... comes by SCM_RIGHTS over the Unix socket at PATH
 listeners.py again N PORT	makes it, and then is another image of itself, which serves
+listeners.py shut N COMMAND...	the command behind a filter that allows all; as systemd does
+				it is told that N listeners begin at descriptor 3
 listeners.py call N PORT	N connections to it, one after the other
 
 Of what it accepts each block is sent back.  Where the listener has SO_RCVTIMEO, the
 server waits once for nothing, and for as long as that says.
 """
 import array
+import ctypes
 import os
 import socket
 import struct
@@ -77,6 +81,17 @@ def again(n, port):
     os.execv(sys.executable, [sys.executable, __file__, "serve", str(n)])
 
 
+def shut(n, command):
+    """struct sock_fprog of one instruction: allow."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    allow = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 1, ctypes.addressof(allow)))
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+        sys.exit("no filter: errno %d" % ctypes.get_errno())
+    os.set_inheritable(3, True)
+    os.execvpe(command[0], command, dict(os.environ, LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(n)))
+
+
 def call(n, port, waits):
     for _ in range(n):
         with socket.create_connection(("127.0.0.1", port)) as s:
@@ -93,13 +108,16 @@ def main():
     kind, n = sys.argv[1], int(sys.argv[2])
     if kind == "call":
         call(n, int(sys.argv[3]), len(sys.argv) > 4)
+    elif kind == "shut":
+        shut(n, sys.argv[3:])
     elif kind == "again":
         again(n, int(sys.argv[3]))
     elif kind == "passed":
         serve(passed(sys.argv[3]), n)
     else:
         listener = socket.socket(fileno=3)
-        listener.listen()       # it may only be bound
+        if kind == "bound":
+            listener.listen()
         serve(listener, n)
 
 

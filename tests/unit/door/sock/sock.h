@@ -53,6 +53,7 @@ void sock_foreign(int fd, enum reason why);
  */
 void sock_created(int fd, int domain, int type, int protocol);
 void sock_adopt(int fd);
+void sock_came_in(int fd);
 void sock_adopt_all(void);
 void sock_purge(int fd);
 void sock_duped(int fd, int to);
