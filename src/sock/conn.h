@@ -150,6 +150,7 @@ struct conn {
 	bool inq;			/* TCP_INQ: how much is left is told with what is read */
 	bool reset;			/* the peer died over unread bytes: to the program a RST */
 	uint32_t rx_polls;		/* reads since the CQ was looked at */
+	bool past_us;			/* options and flags may change without our knowledge */
 	uint64_t rx_given;		/* stream bytes that the program has had */
 	uint16_t rx_settled;		/* the epoch whose record has been waited for once */
 	uint32_t rx_dries;		/* how often the program has found no more */
@@ -188,7 +189,6 @@ struct conn {
 	uint8_t kin_way;		/* whom to ask; 0: nobody */
 	bool end_kin;			/* closing, while another process may hold the socket */
 	bool passed;			/* one does, or did, by SCM_RIGHTS */
-	bool past_us;			/* options and flags may change without our knowledge */
 	int rest;			/* 1 + a file with what is left to read, for children too (rest.h); rxl */
 	uint64_t rest_bytes;		/* ... how much of it this process has not read */
 	int owed_once;			/* 1 + a socket with one message: which of parent and children takes it tells the error */

@@ -235,7 +235,7 @@ static bool rx_is_cold(const struct conn *c, const struct io *io)
 		return false;
 	if (!c->ever_bound)
 		return true;
-	return ld_rlx(&c->meet) == MEET_OVER && (io->msg || ld_rlx(&c->lowat) || c->past_us) &&
+	return unlikely(io->msg || ld_rlx(&c->lowat) || c->past_us) && ld_rlx(&c->meet) == MEET_OVER &&
 	       c->rx.state == PRX_RAW && !c->rx.drop && !c->rx_shut && !owed_error(&c->owed) &&
 	       !ld_rlx(&c->reset) && !rx_behind(c) && !conn_still_to_come(c);
 }
