@@ -57,24 +57,18 @@ static enum nr_class nr_class(long nr)
 	}
 }
 
-/* Not on a connection: messages that may carry descriptors. */
-static bool passes_rights(long nr, long a, long b, long c, long d, long e, long *ret)
+/* Messages that may carry descriptors. */
+static long messages_by_name(long nr, long a, long b, long c, long d, long e)
 {
 	switch (nr) {
 	case SYS_sendmsg:
-		*ret = door_sendmsg((int)a, (const struct msghdr *)b, (int)c);
-		return true;
+		return door_sendmsg((int)a, (const struct msghdr *)b, (int)c);
 	case SYS_sendmmsg:
-		*ret = door_sendmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d);
-		return true;
+		return door_sendmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d);
 	case SYS_recvmsg:
-		*ret = door_recvmsg((int)a, (struct msghdr *)b, (int)c);
-		return true;
-	case SYS_recvmmsg:
-		*ret = door_recvmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d, (struct timespec *)e);
-		return true;
+		return door_recvmsg((int)a, (struct msghdr *)b, (int)c);
 	default:
-		return false;
+		return door_recvmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d, (struct timespec *)e);
 	}
 }
 
@@ -136,8 +130,13 @@ static bool by_name(long nr, long a, long b, long c, long d, long e, long f, lon
 	case SYS_execve:
 		*ret = door_execve((const char *)a, (char *const *)b, (char *const *)c);
 		return true;
+	case SYS_sendmsg: case SYS_sendmmsg: case SYS_recvmsg: case SYS_recvmmsg:
+		if (door_tracked((int)a))	/* a connection passes none */
+			return false;
+		*ret = messages_by_name(nr, a, b, c, d, e);
+		return true;
 	default:
-		return !door_tracked((int)a) && passes_rights(nr, a, b, c, d, e, ret);
+		return false;
 	}
 }
 
