@@ -15,6 +15,7 @@
 
 #include <aio.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -45,6 +46,11 @@ extern struct real_calls real;
  * this zero.  NULL where that cannot be had.
  */
 extern int *real_nthreads;
+
+/* of a call of these: its value, or -errno */
+#define real_result(call) ({ \
+	__typeof__(call) _n = (call); \
+	_n < 0 ? (__typeof__(_n))-errno : _n; })
 
 const char *call_name(enum call_id call);
 

@@ -44,11 +44,6 @@ void ready_epoll_created(int ep)
 	st_rlx(&ready_in_use, 1);
 }
 
-static int result(int n)
-{
-	return n < 0 ? -errno : n;
-}
-
 /* ---------------------------------------------------------------- ctl -- */
 
 /* Of one with EPOLLEXCLUSIVE only the kernel knows, which lets nobody change it (EINVAL, else ENOENT). */
@@ -162,7 +157,7 @@ static int ctl(struct eset *s, int ep, int op, int fd, struct conn *c, struct ep
 static int ctl_other(int ep, int op, int fd, struct epoll_event *ev)
 {
 	struct eset *inner = fdtab_eset(fd);
-	int err = result(real.epoll_ctl(ep, op, fd, ev));
+	int err = real_result(real.epoll_ctl(ep, op, fd, ev));
 
 	if (!err && inner && op == EPOLL_CTL_ADD)
 		eset_foreign(inner, clock_ns() + ESET_BACK_MS * NS_PER_MS);
@@ -766,11 +761,11 @@ static int plain_call(enum call_id call, int ep, struct epoll_event *ev, int max
 			      (int64_t)INT32_MAX);
 	switch (call) {
 	case CALL_epoll_pwait:
-		return result(section_away(real.epoll_pwait(ep, ev, max, ms, mask)));
+		return real_result(section_away(real.epoll_pwait(ep, ev, max, ms, mask)));
 	case CALL_epoll_pwait2:
-		return result(section_away(real.epoll_pwait2(ep, ev, max, timeout, mask)));
+		return real_result(section_away(real.epoll_pwait2(ep, ev, max, timeout, mask)));
 	default:
-		return result(section_away(real.epoll_wait(ep, ev, max, ms)));
+		return real_result(section_away(real.epoll_wait(ep, ev, max, ms)));
 	}
 }
 

@@ -44,11 +44,6 @@ struct noted {
 /* Of a thread's outermost plain wait: it may end there, when its stack is gone. */
 static __thread struct noted outermost __attribute__((tls_model("initial-exec")));
 
-static int result(int n)
-{
-	return n < 0 ? -errno : n;
-}
-
 static bool timeout_sane(const struct timespec *timeout)
 {
 	return !timeout || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
@@ -147,11 +142,11 @@ static int plain_poll(enum call_id call, struct pollfd *fds, nfds_t n,
 	int ms = -1;
 
 	if (call == CALL_ppoll || call == CALL___ppoll_chk)
-		return result(section_away(real.ppoll(fds, n, timeout, mask)));
+		return real_result(section_away(real.ppoll(fds, n, timeout, mask)));
 	if (timeout)
 		ms = (int)MIN((int64_t)timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000,
 			      (int64_t)INT_MAX);
-	return result(section_away(real.poll(fds, n, ms)));
+	return real_result(section_away(real.poll(fds, n, ms)));
 }
 
 /* ------------------------------------------------------------- the ring -- */
@@ -569,13 +564,13 @@ static int plain_select(enum call_id call, int n, fd_set *r, fd_set *w, fd_set *
 			struct timespec *timeout, const sigset_t *mask)
 {
 	if (call == CALL_pselect)
-		return result(section_away(real.pselect(n, r, w, e, timeout, mask)));
+		return real_result(section_away(real.pselect(n, r, w, e, timeout, mask)));
 	struct timeval tv;
 	if (timeout) {
 		tv.tv_sec = timeout->tv_sec;
 		tv.tv_usec = timeout->tv_nsec / 1000;
 	}
-	int ret = result(section_away(real.select(n, r, w, e, timeout ? &tv : NULL)));
+	int ret = real_result(section_away(real.select(n, r, w, e, timeout ? &tv : NULL)));
 	if (timeout) {
 		timeout->tv_sec = tv.tv_sec;
 		timeout->tv_nsec = tv.tv_usec * 1000;

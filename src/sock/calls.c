@@ -357,9 +357,7 @@ static ssize_t splice_by_kernel(int in, off64_t *inoff, int out, off64_t *outoff
 	}
 	uint32_t gen = c ? ld_rlx(&c->gen) : 0;
 	bool alone = c && tx_kernel_begin(c);
-	ssize_t r = section_away(real.splice(in, inoff, out, outoff, n, flags));
-	if (r < 0)
-		r = -errno;
+	ssize_t r = real_result(section_away(real.splice(in, inoff, out, outoff, n, flags)));
 	if (c)
 		tx_kernel_end(c, gen, alone, NULL, 0, r > 0 ? (size_t)r : 0);
 	return r;
@@ -382,16 +380,12 @@ ssize_t sock_splice(int in, off64_t *inoff, int out, off64_t *outoff, size_t n, 
 
 ssize_t sock_tee(int in, int out, size_t n, unsigned flags)
 {
-	ssize_t r = section_away(real.tee(in, out, n, flags));
-
-	return r < 0 ? -errno : r;
+	return real_result(section_away(real.tee(in, out, n, flags)));
 }
 
 ssize_t sock_vmsplice(int fd, const struct iovec *iov, size_t cnt, unsigned flags)
 {
-	ssize_t r = section_away(real.vmsplice(fd, iov, cnt, flags));
-
-	return r < 0 ? -errno : r;
+	return real_result(section_away(real.vmsplice(fd, iov, cnt, flags)));
 }
 
 /* ------------------------------------------------------------- control -- */
@@ -400,7 +394,7 @@ int sock_fcntl(int fd, int cmd, long arg)
 {
 	if (cmd == F_SETFL)
 		kin_first(fd, CONN_BOTH);
-	int r = call_result(section_away(real.fcntl(fd, cmd, arg)));
+	int r = real_result(section_away(real.fcntl(fd, cmd, arg)));
 	struct conn *c = fdtab_conn(fd);
 
 	if (r < 0 || !c || cmd != F_SETFL)
@@ -443,7 +437,7 @@ int sock_ioctl(int fd, unsigned long req, void *arg)
 	default:
 		break;
 	}
-	r = call_result(section_away(real.ioctl(fd, req, arg)));
+	r = real_result(section_away(real.ioctl(fd, req, arg)));
 	c = fdtab_conn(fd);
 	if (r >= 0 && c && req == FIONBIO) {
 		heir_changed(fd);
@@ -482,7 +476,7 @@ static int other_number(struct conn *c, int not_this)
 static int disconnect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	kernel_only(fd, true, true, REASON_OPTION);
-	int r = call_result(section_away(real.connect(fd, addr, len)));
+	int r = real_result(section_away(real.connect(fd, addr, len)));
 	struct conn *c = r == 0 ? conn_lock_both(fd) : NULL;
 	if (!c)
 		return r;
@@ -501,7 +495,7 @@ int sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 		return disconnect(fd, addr, len);
 	const struct conn *was = fdtab_conn(fd);
 	uint32_t gen = was ? ld_rlx(&was->gen) : 0;
-	int r = call_result(section_away(real.connect(fd, addr, len)));
+	int r = real_result(section_away(real.connect(fd, addr, len)));
 
 	if (r == 0 || r == -EINPROGRESS) {
 		struct conn *c = conn_lock_both(fd);
@@ -524,7 +518,7 @@ int sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 int sock_listen(int fd, int backlog)
 {
-	int r = call_result(real.listen(fd, backlog));
+	int r = real_result(real.listen(fd, backlog));
 	struct conn *c = r == 0 ? conn_lock_both(fd) : NULL;
 
 	if (c) {
@@ -660,7 +654,7 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 	int s;
 
 	do {
-		s = call_result(section_away(
+		s = real_result(section_away(
 			is_accept4 ? real.accept4(fd, (struct sockaddr *)&peer, &peerlen, flags)
 				   : real.accept(fd, (struct sockaddr *)&peer, &peerlen)));
 	} while (unlikely(s == -EMFILE) && process_make_room());

@@ -3,7 +3,6 @@
 #ifndef SOCK_CALLS_H
 #define SOCK_CALLS_H
 
-#include <errno.h>
 #include <stdbool.h>
 
 #include "base/reasons.h"
@@ -25,12 +24,6 @@ extern const struct process_hooks *process_hooks;
  * segments (TCP_MD5SIG) cannot be asked for.  Return: something keeps it off the ring.
  */
 bool option_learn(struct conn *c, int fd);
-
-/* of a call of libc's: a value or -errno */
-static inline int call_result(long n)
-{
-	return n < 0 ? -errno : (int)n;
-}
 
 void conn_fork_prepare(void);
 void conn_fork_parent(void);

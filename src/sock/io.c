@@ -30,11 +30,6 @@ int io_check(struct io *io)
 	return 0;
 }
 
-static ssize_t result(ssize_t n)
-{
-	return n < 0 ? -errno : n;
-}
-
 static ssize_t call(int fd, struct io *io)
 {
 	bool one = io->cnt > 0 && !io_bad_address(io->iov);	/* or the kernel says so */
@@ -43,29 +38,29 @@ static ssize_t call(int fd, struct io *io)
 
 	switch (io->call) {
 	case CALL_read:
-		return result(real.read(fd, p, n));
+		return real_result(real.read(fd, p, n));
 	case CALL_readv:
-		return result(real.readv(fd, io->iov, io->cnt));
+		return real_result(real.readv(fd, io->iov, io->cnt));
 	case CALL_preadv2:
-		return result(real.preadv2(fd, io->iov, io->cnt, -1, io->rwflags));
+		return real_result(real.preadv2(fd, io->iov, io->cnt, -1, io->rwflags));
 	case CALL_recv:
-		return result(real.recv(fd, p, n, io->flags));
+		return real_result(real.recv(fd, p, n, io->flags));
 	case CALL_recvfrom:
-		return result(real.recvfrom(fd, p, n, io->flags, io->addr, io->addrlen));
+		return real_result(real.recvfrom(fd, p, n, io->flags, io->addr, io->addrlen));
 	case CALL_recvmsg:
-		return result(real.recvmsg(fd, io->msg, io->flags));
+		return real_result(real.recvmsg(fd, io->msg, io->flags));
 	case CALL_write:
-		return result(real.write(fd, p, n));
+		return real_result(real.write(fd, p, n));
 	case CALL_writev:
-		return result(real.writev(fd, io->iov, io->cnt));
+		return real_result(real.writev(fd, io->iov, io->cnt));
 	case CALL_pwritev2:
-		return result(real.pwritev2(fd, io->iov, io->cnt, -1, io->rwflags));
+		return real_result(real.pwritev2(fd, io->iov, io->cnt, -1, io->rwflags));
 	case CALL_send:
-		return result(real.send(fd, p, n, io->flags));
+		return real_result(real.send(fd, p, n, io->flags));
 	case CALL_sendto:
-		return result(real.sendto(fd, p, n, io->flags, io->addr, io->salen));
+		return real_result(real.sendto(fd, p, n, io->flags, io->addr, io->salen));
 	case CALL_sendmsg:
-		return result(real.sendmsg(fd, io->msg, io->flags));
+		return real_result(real.sendmsg(fd, io->msg, io->flags));
 	default:
 		return -ENOSYS;
 	}
@@ -78,14 +73,14 @@ ssize_t io_kernel(int fd, struct io *io)
 
 ssize_t io_kernel_in(int fd, enum call_id call, const struct iovec *v, int flags)
 {
-	return section_away(result(call == CALL_read
+	return section_away(real_result(call == CALL_read
 				   ? real.read(fd, v->iov_base, v->iov_len)
 				   : real.recv(fd, v->iov_base, v->iov_len, flags)));
 }
 
 ssize_t io_kernel_out(int fd, enum call_id call, const struct iovec *v, int flags)
 {
-	return section_away(result(call == CALL_write
+	return section_away(real_result(call == CALL_write
 				   ? real.write(fd, v->iov_base, v->iov_len)
 				   : real.send(fd, v->iov_base, v->iov_len, flags)));
 }

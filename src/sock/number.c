@@ -42,20 +42,13 @@ void sock_purge(int fd)
 	number_over(fd, &e);
 }
 
-static int close_only(int fd)
-{
-	int r = real.close(fd);
-
-	return r < 0 ? -errno : r;
-}
-
 /* Who is cancelled in it would leave the mark. */
 static int close_at_once(int fd)
 {
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	int r = close_only(fd);
+	int r = real_result(real.close(fd));
 	pthread_setcancelstate(state, &state);
 	return r;
 }
@@ -67,7 +60,7 @@ int sock_close(int fd)
 
 	if (e.waits)
 		fdtab_done(fd);
-	int r = e.going && !e.waits ? close_at_once(fd) : section_away(close_only(fd));
+	int r = e.going && !e.waits ? close_at_once(fd) : section_away(real_result(real.close(fd)));
 	e.going &= !e.waits;
 	number_over(fd, &e);		/* as in the kernel: the number is free meanwhile */
 	return r;

@@ -155,7 +155,7 @@ int sock_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 	/* first: with the option the kernel would drop, hold back or miscount what the way back wants */
 	if (fdtab_conn(fd) && option_odd(level, name, val, len))
 		kernel_only(fd, true, true, REASON_OPTION);
-	int r = call_result(section_away(real.setsockopt(fd, level, name, val, len)));
+	int r = real_result(section_away(real.setsockopt(fd, level, name, val, len)));
 	struct conn *c = fdtab_conn(fd);
 
 	if (r < 0 || !c || !val)
@@ -191,10 +191,10 @@ int sock_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	}
 	if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE && c)	/* it reads */
 		kernel_only(fd, true, true, REASON_OPTION);
-	int r = call_result(real.getsockopt(fd, level, name, val, len));
+	int r = real_result(real.getsockopt(fd, level, name, val, len));
 	if (r == -ENOTCONN && option_of_route(level, name) && route_lost(fd)) {
 		kernel_only(fd, true, true, REASON_OPTION);
-		r = call_result(real.getsockopt(fd, level, name, val, len));
+		r = real_result(real.getsockopt(fd, level, name, val, len));
 	}
 	if (level == SOL_SOCKET && name == SO_LINGER && c && r == 0 && ld_rlx(&c->tx.linger) &&
 	    *len == sizeof(struct linger))

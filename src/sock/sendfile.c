@@ -67,9 +67,7 @@ static ssize_t by_kernel(struct conn *c, int out, int in, off_t *off, size_t n)
 	size_t head = 0;
 
 	bool alone = tx_kernel_begin(c);
-	ssize_t r = section_away(real.sendfile(out, in, off, n));
-	if (r < 0)
-		r = -errno;
+	ssize_t r = real_result(section_away(real.sendfile(out, in, off, n)));
 	if (r > 0 && first)
 		head = read_again(in, off, (size_t)r, buf, sizeof(buf));
 	tx_kernel_end(c, gen, alone, head ? buf : NULL, head, r > 0 ? (size_t)r : 0);
@@ -190,7 +188,6 @@ static ssize_t piece(struct sending *s, size_t *want)
 	if (lost && lost != -EAGAIN)
 		return lost;
 	struct conn *c = lock_again(s);
-	ssize_t r;
 
 	if (c && (lost || owed_error(&c->owed))) {	/* sock_send() knows how to wait, and the error */
 		lock_drop(&c->txl);
@@ -199,8 +196,7 @@ static ssize_t piece(struct sending *s, size_t *want)
 	if (!c || !c->established) {
 		if (c)
 			lock_drop(&c->txl);
-		r = section_away(real.sendfile(s->out, s->in, s->off, *want));
-		return r < 0 ? -errno : r;
+		return real_result(section_away(real.sendfile(s->out, s->in, s->off, *want)));
 	}
 	bool ring = tx_for_ring(c);
 	hold(s, c, *want, ring ? BUFFER : CONN_PIECE);

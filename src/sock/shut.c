@@ -22,11 +22,6 @@
 #include "sock/kin.h"
 #include "sock/sock.h"
 
-static int result(long n)
-{
-	return n < 0 ? -errno : (int)n;
-}
-
 /* Nothing of this direction is, or will be, anywhere but in the kernel. */
 static int shutdown_rd(struct conn *c, int fd)
 {
@@ -168,14 +163,14 @@ int sock_shutdown(int fd, int how)
 	if (c && err) {
 		kin_shutdown(c);
 		conn_unlock_both(c);
-		return how == SHUT_WR ? 0 : result(section_away(real.shutdown(fd, SHUT_RD)));
+		return how == SHUT_WR ? 0 : real_result(section_away(real.shutdown(fd, SHUT_RD)));
 	}
 	if (!c || !c->ever_bound || how < SHUT_RD || how > SHUT_RDWR) {
 		if (c && c->established)
 			shut_cold(c, how);
 		if (c)
 			conn_unlock_both(c);
-		return result(section_away(real.shutdown(fd, how)));
+		return real_result(section_away(real.shutdown(fd, how)));
 	}
 	bool over = conn_kernel_dead(c);	/* a reset that the loop has not come to, too */
 	bool both = (how != SHUT_WR || c->rx_shut) && (how != SHUT_RD || ld_rlx(&c->tx_shut));
