@@ -130,6 +130,15 @@ static inline int sys_getsockopt(int fd, int level, int name, void *val, socklen
 {
 	return (int)sys5(SYS_getsockopt, fd, level, name, val, len);
 }
+/* one that is an int, and never negative; or -errno */
+static inline int sys_sockopt_int(int fd, int level, int name)
+{
+	int val = 0;
+	socklen_t len = sizeof(val);
+	int err = sys_getsockopt(fd, level, name, &val, &len);
+
+	return err ? err : val;
+}
 static inline int sys_setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	return (int)sys5(SYS_setsockopt, fd, level, name, val, len);

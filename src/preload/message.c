@@ -91,10 +91,7 @@ static bool numbers_free(int want)
 
 static bool is_local(int fd)
 {
-	int domain = 0;
-	socklen_t len = sizeof(domain);
-
-	return !sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX;
+	return sys_sockopt_int(fd, SOL_SOCKET, SO_DOMAIN) == AF_UNIX;
 }
 
 /*

@@ -13,15 +13,12 @@
 #include <limits.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/log.h"
-#include "base/page.h"
 #include "base/privfd.h"
 #include "base/section.h"
 #include "base/sys.h"
@@ -528,7 +525,7 @@ int sock_listen(int fd, int backlog)
 	return r;
 }
 
-static struct conn *track(int fd, bool nonblock)
+struct conn *conn_track(int fd, bool nonblock)
 {
 	struct conn *c = conn_new(fd);
 
@@ -552,99 +549,15 @@ void sock_created(int fd, int domain, int type, int protocol)
 	sock_purge(fd);
 	if ((domain == AF_INET || domain == AF_INET6) && kind == SOCK_STREAM &&
 	    (protocol == 0 || protocol == IPPROTO_TCP))
-		c = track(fd, type & SOCK_NONBLOCK);
+		c = conn_track(fd, type & SOCK_NONBLOCK);
 	if (c)
 		show_new(c);
-}
-
-static int option_int(int fd, int name)
-{
-	int val = 0;
-	socklen_t len = sizeof(val);
-	int err = sys_getsockopt(fd, SOL_SOCKET, name, &val, &len);
-
-	return err ? err : val;
-}
-
-/*
- * One that listens: what it accepts is new, and nobody else has it.  A connection
- * that comes so is left to the kernel, for what others have read or still hold of it
- * is not known.
- */
-void sock_adopt(int fd)
-{
-	if (fdtab_conn(fd) || option_int(fd, SO_ACCEPTCONN) <= 0 ||
-	    option_int(fd, SO_PROTOCOL) != IPPROTO_TCP)
-		return;
-	struct conn *c = track(fd, sys_fcntl(fd, F_GETFL, 0) & O_NONBLOCK);
-	if (!c)
-		return;
-	if (option_learn(c, fd))
-		bind_give_up(c, REASON_OPTION);
-	conn_take_both(c);
-	show_new(c);
-	show_listening(c);
-	conn_unlock_both(c);
-}
-
-/*
- * A filter that was there before us may kill who asks what its program would not: then
- * only those are asked about that systemd says are for this process.
- */
-static bool may_ask(void)
-{
-	static int unfiltered;		/* 1 yes, -1 no, 0: not known */
-
-	if (!ld_rlx(&unfiltered))
-		st_rlx(&unfiltered, page_unfiltered() ? 1 : -1);
-	return ld_rlx(&unfiltered) > 0;
-}
-
-void sock_came_in(int fd)
-{
-	sock_purge(fd);
-	if (may_ask())
-		sock_adopt(fd);
-}
-
-static void adopt_named(void)
-{
-	enum { FIRST = 3, MOST = 1024 };	/* sd_listen_fds(3) */
-	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
-
-	if (!pid || !n || strtol(pid, NULL, 10) != sys_getpid())
-		return;
-	for (long i = MIN(strtol(n, NULL, 10), (long)MOST) - 1; i >= 0; i--)
-		sock_adopt(FIRST + (int)i);
-}
-
-void sock_adopt_all(void)
-{
-	enum { GAP = 16, MOST = 65536 };	/* where so many are free, no more are looked for */
-	struct stat st;
-
-	/* the loader has asked this of its files, in the same way */
-	for (int fd = 0, closed = 0; closed < GAP && fd < MOST; fd++) {
-		bool open = !real.fstat(fd, &st);
-
-		closed = open ? 0 : closed + 1;
-		if (!open || !S_ISSOCK(st.st_mode))
-			continue;
-		if (!may_ask()) {
-			adopt_named();
-			return;
-		}
-		sock_adopt(fd);
-	}
 }
 
 /* Who came before its listener had the option has not got it. */
 static bool tells_rest(int fd)
 {
-	int on = 0;
-	socklen_t len = sizeof(on);
-
-	return !sys_getsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, &len) && on;
+	return sys_sockopt_int(fd, IPPROTO_TCP, TCP_INQ) > 0;
 }
 
 int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool is_accept4)
@@ -672,7 +585,7 @@ int sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, bool 
 	sock_purge(s);
 	struct conn *l = fdtab_conn(fd);
 	struct conn *c = l && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)
-			 ? track(s, flags & SOCK_NONBLOCK) : NULL;
+			 ? conn_track(s, flags & SOCK_NONBLOCK) : NULL;
 	if (c) {
 		/* options are inherited from the listener */
 		st_rlx(&c->nodelay, ld_rlx(&l->nodelay));

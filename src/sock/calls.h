@@ -19,6 +19,9 @@ struct process_hooks {
 };
 extern const struct process_hooks *process_hooks;
 
+/* A new conn with this number, or NULL.  No lock held. */
+struct conn *conn_track(int fd, bool nonblock);
+
 /*
  * What fd has been told before it was known here is noted in c.  Signatures of its
  * segments (TCP_MD5SIG) cannot be asked for.  Return: something keeps it off the ring.

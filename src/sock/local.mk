@@ -6,6 +6,7 @@ libcore_la_SOURCES += \
 	src/sock/accepted.h \
 	src/sock/act.c \
 	src/sock/act.h \
+	src/sock/adopt.c \
 	src/sock/again.c \
 	src/sock/again.h \
 	src/sock/back.c \

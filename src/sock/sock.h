@@ -52,10 +52,9 @@ void sock_foreign(int fd, enum reason why);
  * close(), which give -errno and do not run a handler.
  */
 void sock_created(int fd, int domain, int type, int protocol);
-/* One that listens and may not be known here; a number that SCM_RIGHTS gave; all that a process begins with. */
-void sock_adopt(int fd);
-void sock_came_in(int fd);
-void sock_adopt_all(void);
+void sock_adopt(int fd);	/* it listens, and may not be known here */
+void sock_came_in(int fd);	/* SCM_RIGHTS has given it */
+void sock_adopt_all(void);	/* what a process begins with */
 void sock_purge(int fd);
 void sock_duped(int fd, int to);
 int sock_dup(int fd, int to, int flags, int (*dup)(int fd, int to, int flags));
