@@ -160,7 +160,7 @@ static int ctl_other(int ep, int op, int fd, struct epoll_event *ev)
 	int err = real_result(real.epoll_ctl(ep, op, fd, ev));
 
 	if (!err && inner && op == EPOLL_CTL_ADD)
-		eset_foreign(inner, clock_ns() + ESET_BACK_MS * NS_PER_MS);
+		eset_foreign(inner, true);
 	return err;
 }
 

@@ -515,7 +515,7 @@ static void on_passed(int fd)
 	struct eset *s = fdtab_eset(fd);
 
 	if (s)
-		eset_foreign(s, clock_ns() + ESET_BACK_MS * NS_PER_MS);
+		eset_foreign(s, true);
 }
 
 static void on_event(struct conn *c, uint32_t what)
@@ -683,22 +683,23 @@ static void set_shared(uint64_t set)
 
 		if (s && (uintptr_t)s == set) {
 			eset_theirs(s);
-			eset_foreign(s, 0);
+			eset_foreign(s, false);
 			return;
 		}
 	}
 }
 
-void eset_foreign(struct eset *s, uint64_t deadline_ns)
+void eset_foreign(struct eset *s, bool wait)
 {
+	uint64_t until = clock_ns() + ESET_BACK_MS * NS_PER_MS;
 	struct conn *c;
 
 	if (unlikely(ld_rlx(&s->kin)))
 		eset_kin(s);
 	while ((c = foreign_next(s)) != NULL) {
 		sock_keep_on_kernel(c, REASON_OPTION);
-		if (deadline_ns)
-			sock_back_until(c, deadline_ns);
+		if (wait)
+			sock_back_until(c, until);
 		conn_put(c);
 	}
 }

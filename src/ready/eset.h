@@ -131,10 +131,10 @@ int eset_sync(struct eent *e, bool force);
 /*
  * Somebody waits for the set itself (another set, poll): the kernel must know
  * what its conns have to say, so they go back to it for good.  No lock held.
- * deadline_ns: until then it is waited for, 0: not at all.
+ * wait: for that, ESET_BACK_MS at most.
  */
 #define ESET_BACK_MS	200
-void eset_foreign(struct eset *s, uint64_t deadline_ns);
+void eset_foreign(struct eset *s, bool wait);
 
 /*
  * How much has come in so far, and whether an end has: changes with every

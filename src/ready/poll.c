@@ -123,7 +123,7 @@ static bool bound(int fd)
 		return ld_acq(&c->ever_bound);
 	struct eset *s = fdtab_eset(fd);
 	if (unlikely(s) && !ld_rlx(&s->foreign))
-		eset_foreign(s, clock_ns() + ESET_BACK_MS * NS_PER_MS);
+		eset_foreign(s, true);
 	return false;
 }
 

@@ -28,11 +28,10 @@ void conn_ask_back(struct conn *c, enum reason why)
 {
 	lock_take(&c->rxl);
 	bool go = c->fd >= 0 && !c->closing && c->established;
-	if (go && c->link) {
-		if (conn_rx_on_ring(c))
-			log_debug("fd %d rx wanted back: %s", c->fd, reason_name(why));
+	if (go && c->link && conn_rx_on_ring(c))
+		log_debug("fd %d rx wanted back: %s", c->fd, reason_name(why));
+	if (go)
 		conn_rx_back(c);
-	}
 	lock_take(&c->txl);
 	heir_spoil(c);			/* others get it, or nobody is left to say that they did not */
 	if (go) {
