@@ -279,22 +279,16 @@ void answer_unlisten(struct answer *a, int family, uint16_t port)
 unsigned answer_thin(struct answer *a, bool (*wanted)(const void *arg, uint16_t port),
 		     const void *arg)
 {
-	struct answer_port *idle[ANSWER_PORTS];
-	unsigned n = 0, gone = 0;
+	uint64_t *idle[ANSWER_PORTS];
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < ANSWER_PORTS; i++)
 		if (a->ports[i].fd >= 0 && !wanted(arg, a->ports[i].port))
-			idle[n++] = &a->ports[i];
-	for (; gone < (n + 1) / 2; gone++) {
-		unsigned oldest = gone;
-
-		for (unsigned i = gone; i < n; i++)
-			if (idle[i]->serial < idle[oldest]->serial)
-				oldest = i;
-		port_close(idle[oldest]);
-		idle[oldest] = idle[gone];
-	}
-	return gone;
+			idle[n++] = &a->ports[i].serial;
+	n = meet_older_half(idle, n);
+	for (unsigned i = 0; i < n; i++)
+		port_close(container_of(idle[i], struct answer_port, serial));
+	return n;
 }
 
 void answer_fini(struct answer *a)

@@ -354,22 +354,16 @@ static void listener_end(struct listener *l)
 
 unsigned cm_thin(bool (*wanted)(const void *arg, uint16_t port), const void *arg)
 {
-	struct listener *idle[CM_LISTENERS];
-	unsigned n = 0, gone = 0;
+	uint64_t *idle[CM_LISTENERS];
+	unsigned n = 0;
 
 	for (int i = 0; i < CM_LISTENERS; i++)
 		if (listeners[i].port && !wanted(arg, listeners[i].port))
-			idle[n++] = &listeners[i];
-	for (; gone < (n + 1) / 2; gone++) {
-		unsigned oldest = gone;
-
-		for (unsigned i = gone; i < n; i++)
-			if (idle[i]->serial < idle[oldest]->serial)
-				oldest = i;
-		listener_end(idle[oldest]);
-		idle[oldest] = idle[gone];
-	}
-	return gone;
+			idle[n++] = &listeners[i].serial;
+	n = meet_older_half(idle, n);
+	for (unsigned i = 0; i < n; i++)
+		listener_end(container_of(idle[i], struct listener, serial));
+	return n;
 }
 
 /* On iWARP a try would be one at ports of TCP, which are others', too. */

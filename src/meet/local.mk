@@ -18,6 +18,7 @@ libcore_la_SOURCES += \
 	src/meet/scan.h \
 	src/meet/silence.c \
 	src/meet/silence.h \
+	src/meet/thin.c \
 	src/meet/tuple.c
 
 if HAVE_VERBS

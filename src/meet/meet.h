@@ -176,4 +176,7 @@ struct meet_loop {
 
 #define MEET_NEVER UINT64_MAX		/* a deadline that is none */
 
+/* thin.c: the older half of n, those with the lower serials, come first.  Return: how many. */
+unsigned meet_older_half(uint64_t *serial[], unsigned n);
+
 #endif
