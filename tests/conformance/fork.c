@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "tests/lib/rights.h"
 #include "tests/lib/step.h"
 
 extern char **environ;
@@ -425,38 +426,6 @@ static void vfork_unsets(struct role *r)
 	vfork_gives(r, false);
 }
 
-static ssize_t fd_send(int channel, int fd)
-{
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} c = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
-		       .cmsg_type = SCM_RIGHTS } };
-	struct iovec v = { .iov_base = &fd, .iov_len = 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c,
-			    .msg_controllen = sizeof(c) };
-
-	memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
-	return sendmsg(channel, &m, 0);
-}
-
-static int fd_recv(int channel)
-{
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} c;
-	char byte;
-	struct iovec v = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c,
-			    .msg_controllen = sizeof(c) };
-	int fd = -1;
-
-	if (recvmsg(channel, &m, 0) == 1)
-		memcpy(&fd, CMSG_DATA(&c.h), sizeof(fd));
-	return fd;
-}
-
 /* To a process that was there before the connection, with bytes unread. */
 static void pass_fd(struct role *r)
 {
@@ -468,7 +437,7 @@ static void pass_fd(struct role *r)
 		MUST(r, step_pair(channel));
 		pid = (pid_t)MUST(r, fork());
 		if (pid == 0) {
-			int fd = fd_recv(channel[1]);
+			int fd = rights_recv(channel[1], 0);
 
 			if (recv(fd, buf, 6, MSG_WAITALL) != 6 || memcmp(buf, "unread", 6) != 0)
 				_exit(5);
@@ -484,7 +453,7 @@ static void pass_fd(struct role *r)
 	SERVER(r) {
 		TRY(r, 6, readable_await(r->s, 6));
 		meet(r);
-		TRY(r, 1, fd_send(channel[0], r->s));
+		TRY(r, 1, rights_send(channel[0], r->s));
 		TRY(r, 0, close(r->s));
 		TRY(r, 0, child_await(r, pid));
 	}
@@ -518,7 +487,7 @@ static void pass_fd_often(struct role *r)
 		if (pid == 0) {
 			close(channel[0]);
 			for (i = 0; i < 40; i++) {
-				int fd = fd_recv(channel[1]);
+				int fd = rights_recv(channel[1], 0);
 
 				if (echo_until_eof(fd) != 0)
 					_exit(5);
@@ -540,7 +509,7 @@ static void pass_fd_often(struct role *r)
 		}
 		SERVER(r) {
 			TRY(r, 0, echo_rounds(r->s, false, 50 + 5 * i));
-			TRY(r, 1, fd_send(channel[0], r->s));
+			TRY(r, 1, rights_send(channel[0], r->s));
 			TRY(r, 0, close(r->s));
 		}
 	}

@@ -14,6 +14,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include "tests/lib/rights.h"
 #include "tests/lib/step.h"
 
 extern char **environ;
@@ -235,15 +236,6 @@ static void brother_has_it(struct role *r)
 /* A brother that was given it in a message has it too. */
 static void stranger_has_it(struct role *r)
 {
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} c = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
-		       .cmsg_type = SCM_RIGHTS } };
-	char byte = 0;
-	struct iovec v = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c,
-			    .msg_controllen = sizeof(c) };
 	int hold[2], channel[2];
 	pid_t pid = 0;
 
@@ -251,8 +243,7 @@ static void stranger_has_it(struct role *r)
 	SERVER(r) {
 		pid = server_fork(r, NEVER, hold);
 		MUST(r, step_pair(channel));
-		memcpy(CMSG_DATA(&c.h), &r->s, sizeof(r->s));
-		TRY(r, 1, sendmsg(channel[0], &m, 0));
+		TRY(r, 1, rights_send(channel[0], r->s));
 		TRY(r, 0, close(r->s));
 		TRY(r, 0, close(hold[1]));
 	}

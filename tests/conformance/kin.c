@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "tests/lib/pattern.h"
+#include "tests/lib/rights.h"
 
 enum { PATIENCE_S = 15, MEGA = 1 << 20 };
 
@@ -415,38 +416,6 @@ static void nobody(struct role *r)
 	child_does(r, served_as_nobody);
 }
 
-static int fd_give(int channel, int fd)
-{
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} c = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
-		       .cmsg_type = SCM_RIGHTS } };
-	struct iovec v = { .iov_base = &fd, .iov_len = 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c,
-			    .msg_controllen = sizeof(c) };
-
-	memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
-	return sendmsg(channel, &m, 0) == 1 ? 0 : -1;
-}
-
-static int fd_take(int channel)
-{
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} c;
-	char byte;
-	struct iovec v = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c,
-			    .msg_controllen = sizeof(c) };
-	int fd = -1;
-
-	if (recvmsg(channel, &m, 0) == 1)
-		memcpy(&fd, CMSG_DATA(&c.h), sizeof(fd));
-	return fd;
-}
-
 /* The child gives it to a process that was there before. */
 static void child_passes(struct role *r)
 {
@@ -457,7 +426,7 @@ static void child_passes(struct role *r)
 		MUST(r, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel));
 		stranger = child_new(r);
 		if (stranger == 0)
-			_exit(serve(fd_take(channel[1])));
+			_exit(serve(rights_recv(channel[1], 0)));
 	}
 	conn_open(r);
 	CLIENT(r)
@@ -465,7 +434,7 @@ static void child_passes(struct role *r)
 	SERVER(r) {
 		pid = child_new(r);
 		if (pid == 0)
-			_exit(fd_give(channel[0], r->s));
+			_exit(rights_send(channel[0], r->s) != 1);
 		TRY(r, 0, status_of(pid));
 		TRY(r, 0, close(r->s));
 		TRY(r, 0, status_of(stranger));

@@ -41,6 +41,7 @@ tests_conformance_conform_SOURCES = \
 	tests/conformance/urgent.c \
 	tests/conformance/uring.c \
 	tests/lib/pattern.c tests/lib/pattern.h \
+	tests/lib/rights.c tests/lib/rights.h \
 	tests/lib/step.c tests/lib/step.h \
 	tests/lib/transcript.c tests/lib/transcript.h
 tests_conformance_conform_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -I$(top_srcdir)

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "tests/lib/pattern.h"
+#include "tests/lib/rights.h"
 
 enum { ROUNDS = 200, SIZE = 300 };
 
@@ -363,41 +364,32 @@ static void aliases_64(struct role *r)
 /* One by SCM_RIGHTS, to ourselves. */
 static int copy_by_message(struct role *r, int fd)
 {
-	char byte = 1, control[CMSG_SPACE(sizeof(int))] = "";
-	struct iovec iov = { &byte, 1 };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
-	struct cmsghdr *m = CMSG_FIRSTHDR(&h);
-	int ends[2], to = -1;
+	struct rights out, in;
+	int ends[2];
 
+	rights_make(&out, fd);
+	rights_make(&in, -1);
 	MUST(r, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-	*m = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
-	memcpy(CMSG_DATA(m), &fd, sizeof(int));
-	MUST(r, syscall(SYS_sendmsg, ends[0], &h, 0));
-	MUST(r, syscall(SYS_recvmsg, ends[1], &h, 0));
-	memcpy(&to, CMSG_DATA(m), sizeof(int));
+	MUST(r, syscall(SYS_sendmsg, ends[0], &out.m, 0));
+	MUST(r, syscall(SYS_recvmsg, ends[1], &in.m, 0));
 	MUST(r, close(ends[0]));
 	MUST(r, close(ends[1]));
-	return to;
+	return rights_fd(&in);
 }
 
 static int copy_by_plural(struct role *r, int fd)
 {
-	char byte = 1, control[CMSG_SPACE(sizeof(int))] = "";
-	struct iovec iov = { &byte, 1 };
-	struct mmsghdr h = { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-					  .msg_controllen = sizeof(control) } };
-	struct cmsghdr *m = CMSG_FIRSTHDR(&h.msg_hdr);
-	int ends[2], to = -1;
+	struct rights out, in;
+	int ends[2];
 
+	rights_make(&out, fd);
+	rights_make(&in, -1);
 	MUST(r, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-	*m = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
-	memcpy(CMSG_DATA(m), &fd, sizeof(int));
-	MUST(r, syscall(SYS_sendmmsg, ends[0], &h, 1, 0));
-	MUST(r, syscall(SYS_recvmmsg, ends[1], &h, 1, 0, NULL));
-	memcpy(&to, CMSG_DATA(m), sizeof(int));
+	MUST(r, syscall(SYS_sendmmsg, ends[0], &(struct mmsghdr){ .msg_hdr = out.m }, 1, 0));
+	MUST(r, syscall(SYS_recvmmsg, ends[1], &(struct mmsghdr){ .msg_hdr = in.m }, 1, 0, NULL));
 	MUST(r, close(ends[0]));
 	MUST(r, close(ends[1]));
-	return to;
+	return rights_fd(&in);
 }
 
 static int copy_by_pidfd(struct role *r, int fd)

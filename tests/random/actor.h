@@ -57,10 +57,6 @@ void fd_put(struct end *e, long place, int fd);
 void mark(void);				/* errno has a known value before a call */
 void signals_install(void);
 
-/* process.c */
-int fd_send(int to, int fd);
-int fd_receive(int from, int flags);
-
 /* data.c */
 uint32_t digest(const unsigned char *p, size_t n);
 void pattern_fill(unsigned char *p, size_t n, long pattern, size_t from);

@@ -12,6 +12,8 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 
+#include "tests/lib/rights.h"
+
 /* Put a file in its place, and close that. */
 static int cover(int fd)
 {
@@ -28,8 +30,8 @@ static int by_message(int fd)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return -1;
-	if (fd_send(ends[0], fd) == 0)
-		r = fd_receive(ends[1], 0);
+	if (rights_send(ends[0], fd) == 1)
+		r = rights_recv(ends[1], 0);
 	close(ends[0]);
 	close(ends[1]);
 	return r;

@@ -9,6 +9,7 @@ tests_random_actor_SOURCES = \
 	tests/conformance/conform.h \
 	tests/conformance/role.c \
 	tests/conformance/warm.c \
+	tests/lib/rights.c tests/lib/rights.h \
 	tests/lib/step.c tests/lib/step.h \
 	tests/lib/transcript.c tests/lib/transcript.h
 tests_random_actor_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -I$(top_srcdir)

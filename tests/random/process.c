@@ -6,42 +6,22 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "tests/lib/rights.h"
+
 enum { SAID = 6 };		/* bytes, see spawn_run() */
 
-int fd_send(int to, int fd)
+static int hand_of(const struct end *e, const struct op *o)
 {
-	char byte = 1, control[CMSG_SPACE(sizeof(int))] = "";
-	struct iovec iov = { &byte, 1 };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
-	struct cmsghdr *m = CMSG_FIRSTHDR(&h);
-
-	m->cmsg_level = SOL_SOCKET;
-	m->cmsg_type = SCM_RIGHTS;
-	m->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(m), &fd, sizeof(int));
-	return sendmsg(to, &h, 0) == 1 ? 0 : -1;
-}
-
-int fd_receive(int from, int flags)
-{
-	char byte, control[CMSG_SPACE(sizeof(int))] = "";
-	struct iovec iov = { &byte, 1 };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
-	struct cmsghdr *m;
-	int fd = -1;
-
-	if (recvmsg(from, &h, flags) == 1 && (m = CMSG_FIRSTHDR(&h)) != NULL)
-		memcpy(&fd, CMSG_DATA(m), sizeof(int));
-	return fd;
+	return e->hand[o->owner == 'x' || o->owner == 'y'];
 }
 
 /* give PLACE: to the child, or to the parent, who takes it in the next line */
 static void give_any(struct end *e, const struct op *o)
 {
-	int r;
+	long r;
 
 	mark();
-	r = fd_send(e->hand[o->owner == 'x' || o->owner == 'y'], fd_at(e, o->a[0]));
+	r = rights_send(hand_of(e, o), fd_at(e, o->a[0]));
 	say_result(e, o, r, "");
 }
 
@@ -51,7 +31,7 @@ static void take_any(struct end *e, const struct op *o)
 	int fd;
 
 	mark();
-	fd = fd_receive(e->hand[o->owner == 'x' || o->owner == 'y'], o->a[1] ? MSG_CMSG_CLOEXEC : 0);
+	fd = rights_recv(hand_of(e, o), o->a[1] ? MSG_CMSG_CLOEXEC : 0);
 	say_result(e, o, fd < 0 ? -1 : 0, "");
 	fd_put(e, o->a[0], fd);
 }

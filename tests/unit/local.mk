@@ -119,7 +119,8 @@ if HAVE_CMOCKA
 if !SANITIZED
 check_PROGRAMS += tests/unit/test_door
 TESTS += tests/unit/test_door
-tests_unit_test_door_SOURCES = tests/unit/test_door.c $(door_sources)
+tests_unit_test_door_SOURCES = tests/unit/test_door.c tests/lib/rights.c tests/lib/rights.h \
+	$(door_sources)
 tests_unit_test_door_CPPFLAGS = -I$(top_srcdir)/tests/unit/door $(AM_CPPFLAGS) \
 	-D_GNU_SOURCE -U_FORTIFY_SOURCE
 tests_unit_test_door_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

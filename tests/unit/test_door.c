@@ -22,6 +22,7 @@
 
 #include "base/privfd.h"
 #include "preload/door.h"
+#include "tests/lib/rights.h"
 
 #define T 900
 
@@ -289,22 +290,17 @@ static void new_numbers_are_told(void **state)
 
 static void descriptors_that_come_are_told(void **state)
 {
-	char control[CMSG_SPACE(sizeof(int))] = { 0 }, b;
-	struct iovec iov = { &b, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *cm = CMSG_FIRSTHDR(&msg);
+	struct rights g;
 	char want[64];
 	int sv[2], fd;
 
 	assert_int_equal(door_socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
-	*cm = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
-				.cmsg_len = CMSG_LEN(sizeof(int)) };
-	memcpy(CMSG_DATA(cm), &sv[0], sizeof(int));
-	assert_int_equal(door_sendmsg(sv[0], &msg, 0), 1);
+	rights_make(&g, sv[0]);
+	assert_int_equal(door_sendmsg(sv[0], &g.m, 0), 1);
 	heard[0] = '\0';
-	assert_int_equal(door_recvmsg(sv[1], &msg, 0), 1);
-	memcpy(&fd, CMSG_DATA(cm), sizeof(fd));
+	rights_make(&g, -1);
+	assert_int_equal(door_recvmsg(sv[1], &g.m, 0), 1);
+	fd = rights_fd(&g);
 	snprintf(want, sizeof(want), "sock_came_in(%d) ", fd);
 	HEARD(want);
 	door_close(fd);
