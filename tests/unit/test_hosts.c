@@ -132,11 +132,16 @@ static bool whole_ask(void)
 	return told.l != NULL;
 }
 
+static void await_links(uint32_t n)
+{
+	for (int ms = 0; link_count() != n && ms < WAIT_MS; ms++)
+		usleep(1000);
+	assert_int_equal(link_count(), n);
+}
+
 static void await_no_links(void)
 {
-	for (int ms = 0; link_count() && ms < WAIT_MS; ms++)
-		usleep(1000);
-	assert_int_equal(link_count(), 0);
+	await_links(0);
 	in_loop(look);
 }
 
@@ -205,13 +210,19 @@ static struct sockaddr_storage address(uint8_t host, uint16_t port)
 
 static struct cm_hello coming_hello;
 
-static void coming(void)
+static void request(const uint8_t *data, uint8_t len)
 {
 	struct sockaddr_storage here = address(1, 6379), there = address(77, 51234);
+
+	id = fake_cm_request(&here, &there, "fake0", data, len);
+}
+
+static void coming(void)
+{
 	uint8_t b[CM_HELLO_BYTES];
 
 	cm_hello_put(b, &coming_hello);
-	id = fake_cm_request(&here, &there, "fake0", b, sizeof(b));
+	request(b, sizeof(b));
 }
 
 static bool whole_coming(void)
@@ -262,10 +273,8 @@ static void garbled_answer(void)
 
 static void garbled_request(void)
 {
-	struct sockaddr_storage here = address(1, 6379), there = address(77, 51234);
-
 	garble(&coming_hello);
-	id = fake_cm_request(&here, &there, "fake0", said, said_len);
+	request(said, said_len);
 }
 
 static void whatever_is_said(void **state)
@@ -372,15 +381,6 @@ static void no_room_for_a_link(void **state)
 	assert_later(REASON_NO_MEMORY);
 }
 
-static void coming_too_many(void)
-{
-	struct sockaddr_storage here = address(1, 6379), there = address(77, 51234);
-	uint8_t b[CM_HELLO_BYTES];
-
-	cm_hello_put(b, &coming_hello);
-	fake_cm_request(&here, &there, "fake0", b, sizeof(b));
-}
-
 /* Links live as long as both processes, also when nothing is bound on them any more. */
 static void idle_links_make_room(void **state)
 {
@@ -396,17 +396,14 @@ static void idle_links_make_room(void **state)
 	play(ask);
 	assert_ptr_equal(told.l, NULL);
 	assert_int_equal(told.why, REASON_NONE);	/* soon */
-	for (int ms = 0; link_count() == MOST && ms < WAIT_MS; ms++)
-		usleep(1000);
-	assert_int_equal(link_count(), MOST - 1);
+	await_links(MOST - 1);
 	assert_true(whole_ask());
 	/* who is asked does the same */
 	play(listen_there);
-	play(coming_too_many);
+	play(coming);
 	assert_int_equal(fake_cm.said[5], CM_LATER);
-	for (int ms = 0; link_count() == MOST && ms < WAIT_MS; ms++)
-		usleep(1000);
-	play(coming_too_many);
+	await_links(MOST - 1);
+	play(coming);
 	assert_int_equal(fake_cm.accepts, 1);
 	assert_non_null(c->link);		/* that one is in use */
 	in_loop(hosts_shut);
