@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Servers whose listeners another has made: by exec, over a Unix socket, or both."""
-import array
 import os
 import signal
 import socket
 import struct
 
 from applib import PROGRAMS, PYTHON, case, check, free_port, total, until
-from cases import nginx_start, wrk
+from cases import nginx_start, nginx_stop, wrk
 
 PROGRAM = os.path.join(PROGRAMS, "listeners.py")
 CALLS = 3
@@ -91,8 +90,7 @@ def listener_passed(run):
         u.listen()
         server = run.server([PYTHON, PROGRAM, "passed", CALLS, run.path("unix")], port)
         with u.accept()[0] as there:
-            there.sendmsg([b"l"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                                    array.array("i", [s.fileno()]))])
+            socket.send_fds(there, [b"l"], [s.fileno()])
         call(run, port)
         run.ended(server)
 
@@ -109,7 +107,7 @@ def listener_again(run):
 @case(("nginx", "wrk", "curl"), rings=80)
 def nginx_upgrade(run):
     """A new binary takes over the listener; the old one goes."""
-    old, port, _ = nginx_start(run, keep="env LD_PRELOAD; env SIDESTEP_STATS_FILE;")
+    old, port, argv = nginx_start(run, keep="env LD_PRELOAD; env SIDESTEP_STATS_FILE;")
     run.write("www/page", "x" * 4096)
     os.kill(old, signal.SIGUSR2)
     until(lambda: os.path.exists(run.path("nginx.pid")) and
@@ -120,5 +118,4 @@ def nginx_upgrade(run):
     os.kill(old, signal.SIGQUIT)
     run.daemon_ended(old)
     wrk(run, port, "-c", "20")
-    os.kill(new, signal.SIGQUIT)
-    run.daemon_ended(new)
+    nginx_stop(run, new, argv)

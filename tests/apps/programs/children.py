@@ -16,6 +16,7 @@ import threading
 
 BLOCK = bytes(range(256)) * 64
 ROUNDS = 200
+KEPT, KEPT_BLOCK = 20000, 20000         # blocks, bytes
 
 
 def take(s, n):
@@ -154,15 +155,11 @@ def read_other(fd):
     with socket.socket(fileno=int(fd)) as u:
         s = socket.socket(fileno=socket.recv_fds(u, 1, 1)[1][0])
     s.setblocking(True)
-    size = 20000
     for i in range(KEPT):
-        if take(s, size) != bytes([i % 256]) * size:
+        if take(s, KEPT_BLOCK) != bytes([i % 256]) * KEPT_BLOCK:
             raise ValueError("block %d is another" % i)
     if s.recv(1):
         raise ValueError("more bytes")
-
-
-KEPT = 20000
 
 
 def pass_and_keep():
@@ -179,7 +176,7 @@ def pass_and_keep():
                               pass_fds=[there.fileno()])
     socket.send_fds(here, [b"s"], [server.fileno()])
     for i in range(KEPT):
-        client.sendall(bytes([i % 256]) * 20000)
+        client.sendall(bytes([i % 256]) * KEPT_BLOCK)
     client.shutdown(socket.SHUT_WR)
     if reader.wait(60):
         raise ValueError("the reader has ended with %d" % reader.returncode)

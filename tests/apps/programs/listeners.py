@@ -13,7 +13,6 @@ listeners.py call N PORT	N connections to it, one after the other
 Of what it accepts each block is sent back.  Where the listener has SO_RCVTIMEO, the
 server waits once for nothing, and for as long as that says.
 """
-import array
 import ctypes
 import os
 import socket
@@ -21,18 +20,10 @@ import struct
 import sys
 import time
 
-BLOCK = bytes(range(256)) * 64
+sys.dont_write_bytecode = True
+from children import BLOCK, take  # noqa: E402
+
 ROUNDS = 300
-
-
-def take(s, n):
-    got = b""
-    while len(got) < n:
-        piece = s.recv(n - len(got))
-        if not piece:
-            raise EOFError("end after %d of %d bytes" % (len(got), n))
-        got += piece
-    return got
 
 
 def timeout_holds(s, begun):
@@ -66,10 +57,7 @@ def serve(listener, n):
 def passed(path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as u:
         u.connect(path)
-        _, control, _, _ = u.recvmsg(1, socket.CMSG_SPACE(4))
-    numbers = array.array("i")
-    numbers.frombytes(control[0][2][:4])
-    return socket.socket(fileno=numbers[0])
+        return socket.socket(fileno=socket.recv_fds(u, 1, 1)[1][0])
 
 
 def again(n, port):
